@@ -1,10 +1,22 @@
 """Attention: softmax(QKᵀ/√d)·V and what stands in for it."""
 
-from implementations.attention.problem import AttentionProblem
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from implementations.attention.problem import AttentionInputs, AttentionProblem
 from implementations.operation import Errors, Operation
 
+if TYPE_CHECKING:
+    from torch import Tensor
 
-def _judge(problem, inputs, output, gradients):  # type: ignore[no-untyped-def]
+
+def _judge(
+    problem: AttentionProblem,
+    inputs: AttentionInputs,
+    output: Tensor,
+    gradients: tuple[Tensor, ...],
+) -> tuple[Errors, ...]:
     from implementations.attention.reference import judge
 
     return judge(problem, inputs, output, gradients)
@@ -17,5 +29,3 @@ OPERATION = Operation(
     flop_convention="4·pairs·head_dim per head over the exact attended pairs; backward ×2.5",
     judge=_judge,
 )
-
-__all__ = ["OPERATION", "AttentionProblem", "Errors"]

@@ -134,7 +134,11 @@ class AttentionProblem:
         keys = self.batch * self.n_kv_heads * self.n_keys * self.head_dim
         forward = 2 * queries + 2 * keys
         backward = 4 * queries + 4 * keys
-        elements = {"forward": forward, "backward": backward, "forward_backward": forward + backward}
+        elements = {
+            "forward": forward,
+            "backward": backward,
+            "forward_backward": forward + backward,
+        }
         return elements[self.pass_] * ITEMSIZE[self.dtype]
 
     def variables(self) -> dict[str, int]:

@@ -1,0 +1,1 @@
+"""One file, one metric, with its quantities, units and directions."""

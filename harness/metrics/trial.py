@@ -1,0 +1,82 @@
+"""A case while it is being measured in the worker: what to call, and what is known so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness.types import Case, Measurement, Result, Scalar, Status
+from implementations.operation import Operation
+from implementations.registry import Implementation
+
+
+@dataclass(slots=True)
+class Trial:
+    """One case in the worker.
+
+    inputs   the problem's tensors, shared by all trials of a group
+    call     runs the problem's pass once; what is timed
+    outputs  runs it once and returns (output, gradients); gradients is empty for a forward pass
+    touch    tells the parent which case the worker is busy with, so that a crash finds its cause
+    result   what is known so far; metrics add to it through `record`
+    """
+
+    case: Case
+    operation: Operation
+    implementation: Implementation
+    problem: Any
+    interpreted: bool
+    result: Result
+    inputs: Any = None
+    call: Callable[[], object] = lambda: None
+    outputs: Callable[[], tuple[Any, tuple[Any, ...]]] = lambda: (None, ())
+    touch: Callable[[str], None] = lambda stage: None
+
+    @property
+    def alive(self) -> bool:
+        """Whether there is still something to measure."""
+        return self.result.status is Status.OK
+
+    def record(
+        self,
+        metrics: Mapping[str, Measurement] | None = None,
+        *,
+        notes: Mapping[str, str] | None = None,
+        flags: tuple[str, ...] = (),
+        kernels: tuple[str, ...] = (),
+        timing: Mapping[str, Scalar] | None = None,
+    ) -> None:
+        """Add findings to the result."""
+        known = self.result
+        self.result = replace(
+            known,
+            metrics={**known.metrics, **(metrics or {})},
+            notes={**known.notes, **(notes or {})},
+            flags=known.flags + flags,
+            kernels=known.kernels or kernels,
+            timing={**known.timing, **(timing or {})},
+        )
+
+    def end(self, status: Status, reason: str) -> None:
+        """End the case with a status other than ok; findings so far are kept, timings are not."""
+        self.result = replace(self.result, status=status, reason=reason)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Work on this case: announce it, and turn what it raises into a status with a reason."""
+        self.touch(name)
+        try:
+            yield
+        except Exception as error:
+            self.end(*failure(error, name))
+
+
+def failure(error: Exception, stage: str) -> tuple[Status, str]:
+    """The status and reason of an exception."""
+    words = f"{type(error).__name__} during {stage}: {str(error).strip() or 'no message'}"
+    out_of_memory = isinstance(error, MemoryError) or (
+        type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+    )
+    return (Status.OOM if out_of_memory else Status.ERROR), words[:2000]

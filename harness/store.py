@@ -1,0 +1,113 @@
+"""A run folder: run.json beside rows.jsonl, one Result a line, flushed as it is written."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from harness import SCHEMA_VERSION
+from harness.types import BenchError, Result, Run
+
+_RESULT = TypeAdapter(Result)
+_RUN = TypeAdapter(Run)
+
+RUN_FILE, ROWS_FILE = "run.json", "rows.jsonl"
+
+
+class UnreadableRun(BenchError):
+    """A run folder that cannot be read; the message names the file, the line and the fix."""
+
+
+def encode(result: Result) -> str:
+    """One strict-JSON line."""
+    return _strict(_RESULT.dump_python(result, mode="json"))
+
+
+def decode(line: str) -> Result:
+    """The Result of one line. Raises pydantic.ValidationError."""
+    return _RESULT.validate_json(line)
+
+
+def _strict(data: Any, indent: int | None = None) -> str:
+    return json.dumps(data, allow_nan=False, ensure_ascii=False, indent=indent)
+
+
+class RunFolder:
+    """Writes a run. Rows are appended and synced one at a time: a kill loses at most those in flight."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.mkdir(parents=True, exist_ok=True)
+
+    def write_run(self, run: Run) -> None:
+        """Write run.json whole or not at all."""
+        partial = self.path / (RUN_FILE + ".partial")
+        partial.write_text(_strict(_RUN.dump_python(run, mode="json"), indent=1) + "\n", "utf-8")
+        os.replace(partial, self.path / RUN_FILE)
+
+    def append(self, result: Result) -> None:
+        """Append one row; it is on disk when this returns."""
+        with open(self.path / ROWS_FILE, "a", encoding="utf-8") as rows:
+            rows.write(encode(result) + "\n")
+            rows.flush()
+            os.fsync(rows.fileno())
+
+    def drop_torn_row(self) -> None:
+        """Cut a last line that a kill left unfinished, so that a resumed run appends whole lines."""
+        path = self.path / ROWS_FILE
+        if path.exists() and (data := path.read_bytes()) and not data.endswith(b"\n"):
+            os.truncate(path, data.rfind(b"\n") + 1)
+
+
+def read_run(folder: Path) -> Run:
+    """run.json of a folder. Raises UnreadableRun."""
+    path = folder / RUN_FILE
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise UnreadableRun(
+            f"{path}: cannot be read ({error.strerror}); give a folder that `bench run` wrote"
+        ) from None
+    try:
+        schema = json.loads(text).get("schema")
+        if schema != SCHEMA_VERSION:
+            raise UnreadableRun(
+                f"{path}: schema {schema} is not the schema {SCHEMA_VERSION} of this version; "
+                "run the suite again, or read it with the version that wrote it"
+            )
+        return _RUN.validate_json(text)
+    except (ValueError, AttributeError) as error:
+        raise UnreadableRun(f"{path}: not a run description: {_first(error)}") from None
+
+
+def read_rows(folder: Path) -> Iterator[Result]:
+    """The rows of a folder in order; an unfinished last line (a killed run) is left out.
+
+    Raises UnreadableRun naming the line of a damaged row.
+    """
+    path = folder / ROWS_FILE
+    if not path.exists():
+        return
+    with open(path, encoding="utf-8") as rows:
+        for number, line in enumerate(rows, start=1):
+            if not line.endswith("\n"):
+                return
+            try:
+                yield decode(line)
+            except ValidationError as error:
+                raise UnreadableRun(
+                    f"{path}:{number}: damaged row: {_first(error)}; delete the line and "
+                    "run again with --resume"
+                ) from None
+
+
+def _first(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return str(error)
