@@ -1,0 +1,114 @@
+"""`bench`: each command reads as its pipeline. Heavy imports happen inside the commands."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from harness.types import BenchError
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="What attention really costs: measure, check, certify and report.",
+)
+console = Console()
+
+SuiteFile = Annotated[Path, typer.Argument(help="A suite, such as suites/seq_scaling.yaml.")]
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]
+Plugins = Annotated[
+    list[Path], typer.Option("--plugin", help="A Python file whose implementations join. Repeatable.")
+]
+
+
+@app.command()
+def run(
+    suite: SuiteFile,
+    device: DeviceOption = "auto",
+    only: Annotated[
+        list[str], typer.Option(help="Run only implementations that match, e.g. 'sdpa_*'. Repeatable.")
+    ] = [],  # noqa: B006
+    skip: Annotated[list[str], typer.Option(help="Leave out implementations that match. Repeatable.")] = [],  # noqa: B006
+    settings: Annotated[
+        list[str], typer.Option("--set", help="Replace an axis, e.g. seq_len=128,256. Repeatable.")
+    ] = [],  # noqa: B006
+    budget: Annotated[float | None, typer.Option(help="Seconds of measuring in all.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the newest unfinished run, or --out.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="The run folder; results/… by default.")] = None,
+    plugin: Plugins = [],  # noqa: B006
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show cases and predictions; run none.")] = False,
+    report: Annotated[bool, typer.Option("--report", help="Write the page as well.")] = False,
+) -> None:
+    """Measure a suite."""
+    from harness.commands import Choice, measure, preview
+
+    choice = Choice.read(
+        suite, device, only=only, skip=skip, settings=settings, budget=budget, plugins=plugin
+    )
+    if dry_run:
+        preview(choice, console)
+        return
+    folder = measure(choice, out, resume, console)
+    if report:
+        _write_report(folder, Path("reports") / f"{folder.name}.html")
+
+
+@app.command()
+def report(
+    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A folder that `bench run` wrote.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The page; reports/RUN.html by default.")
+    ] = None,
+) -> None:
+    """Write the page of a run."""
+    _write_report(run_folder, output or Path("reports") / f"{run_folder.resolve().name}.html")
+
+
+def _write_report(run_folder: Path, output: Path) -> None:
+    from harness.report import render
+
+    render(run_folder, output)
+    console.print(f"report: {output}", highlight=False, soft_wrap=True)
+
+
+@app.command("list")
+def list_(
+    device: DeviceOption = "auto",
+    plugin: Plugins = [],  # noqa: B006
+) -> None:
+    """Every implementation: where it can run here and, if not, why."""
+    from harness.commands import list_implementations
+
+    list_implementations(device, plugin, console)
+
+
+@app.command()
+def info(device: DeviceOption = "auto") -> None:
+    """The environment that a run here would record."""
+    from harness.commands import show_environment
+
+    show_environment(device, console)
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Entry point: a BenchError is one line on standard error and its exit code."""
+    try:
+        app(args=arguments, prog_name="bench")
+    except BenchError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("bench: stopped", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""What a run will cost, and what of it fits the budget: pure functions over probes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.protocol import Probed
+from harness.types import Case, Result, Status
+
+#: A probe of one call may be predicted to take this share of the whole budget, not more.
+PROBE_SHARE = 0.05
+#: Growth assumed between two sizes until two probes show it: cost ∝ work, doubted by this factor.
+DOUBT = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Predicted seconds of measuring one case: `seconds` in all, `call` of one call."""
+
+    case: Case
+    call: float
+    seconds: float
+
+
+def measuring_seconds(call: float, samples: int, sample_seconds: float, timed: bool) -> float:
+    """Seconds that measuring a case takes: its samples, and about four further calls for the checks."""
+    if not timed:
+        return 4 * call
+    return 4 * call + min(samples * max(call, 2e-3), max(sample_seconds, 20 * call))
+
+
+def predicted_call(history: Sequence[tuple[int, float]], flops: int) -> float | None:
+    """Seconds of a call of `flops` work, extrapolated from (flops, seconds) of smaller problems.
+
+    The exponent is the one the last two probes show (at most 2 in work: n⁴ for quadratic attention);
+    with a single probe cost grows with work. None without history or growth.
+    """
+    if not history or flops <= history[-1][0]:
+        return None
+    work, seconds = history[-1]
+    exponent = 1.0
+    if len(history) > 1 and history[-2][0] < work and history[-2][1] > 0:
+        shown = math.log(seconds / history[-2][1]) / math.log(work / history[-2][0])
+        exponent = min(max(shown, 0.0), 2.0)
+    return float(seconds * (flops / work) ** exponent)
+
+
+def too_costly_to_probe(call: float | None, budget: float) -> bool:
+    """Whether even one call is predicted to eat too much of the budget."""
+    return call is not None and call * DOUBT > PROBE_SHARE * budget
+
+
+def skipped(case: Case, seconds: float, budget: float) -> Result:
+    """The row of a case that does not fit the budget."""
+    return Result(
+        case,
+        Status.SKIPPED,
+        f"predicted {seconds:.3g} s of measuring does not fit the budget of {budget:g} s; "
+        "raise --budget to measure it",
+    )
+
+
+def within(estimates: Iterable[Estimate], budget: float) -> tuple[list[Estimate], list[Estimate]]:
+    """Split into what fits the budget and what does not, the cheapest cases first."""
+    fits: list[Estimate] = []
+    rest: list[Estimate] = []
+    spent = 0.0
+    for estimate in sorted(estimates, key=lambda e: e.seconds):
+        spent += estimate.seconds
+        (fits if spent <= budget else rest).append(estimate)
+    return fits, rest
+
+
+def predicted_seconds(probe: Probed, flop_rate: float, byte_rate: float) -> float:
+    """Seconds of a call that was not run: the roofline time at the given rates."""
+    return max(probe.flops / flop_rate, probe.bytes / byte_rate)
+
+
+def remaining_seconds(estimates: Mapping[str, float], done: Iterable[str]) -> float:
+    """Predicted seconds of the cases not yet done."""
+    finished = set(done)
+    return sum(seconds for key, seconds in estimates.items() if key not in finished)

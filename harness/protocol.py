@@ -1,0 +1,123 @@
+"""What the runner and its worker say to each other: one JSON object a line.
+
+The worker reads requests from its standard input and answers on a pipe of its own, so that whatever
+the code under test prints can never be taken for an answer.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
+
+from harness.types import Case, Environment, Result
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """First request: which device, and the plugins to import."""
+
+    device: str
+    interpreted: bool
+    plugins: tuple[str, ...]
+    operation: str
+    kind: Literal["start"] = "start"
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRequest:
+    """Predict a case; `run` also calls it twice to learn its set-up and call time."""
+
+    case: Case
+    run: bool
+    kind: Literal["probe"] = "probe"
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureRequest:
+    """Measure the cases of one problem together."""
+
+    cases: tuple[Case, ...]
+    metrics: tuple[str, ...]
+    kind: Literal["measure"] = "measure"
+
+
+Request = Start | ProbeRequest | MeasureRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The worker is up: its environment, and the samples it takes of a case at most."""
+
+    environment: Environment
+    samples: int
+    sample_seconds: float
+    kind: Literal["ready"] = "ready"
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """The worker now works on this case; what kills it next is this case's doing."""
+
+    key: str
+    stage: str
+    live: float | None = None
+    kind: Literal["touch"] = "touch"
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """What a probe found; `result` is set when the case ends here (unsupported, out of memory …).
+
+    setup, call  seconds of preparing with the first call, and of a later call; None when not run
+    peak_bytes   predicted peak over nothing, inputs included; None when it cannot be predicted
+    flops, bytes counted or declared work of one call, for predictions without running
+    """
+
+    case: Case
+    result: Result | None
+    setup: float | None
+    call: float | None
+    peak_bytes: int | None
+    flops: int
+    bytes: int
+    kind: Literal["probed"] = "probed"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A finished row."""
+
+    result: Result
+    kind: Literal["measured"] = "measured"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The request is finished."""
+
+    kind: Literal["done"] = "done"
+
+
+Answer = Ready | Touch | Probed | Measured | Done
+
+_REQUEST: TypeAdapter[Request] = TypeAdapter(Request)
+_ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
+
+
+def write(message: Request | Answer) -> bytes:
+    """One line of strict JSON."""
+    adapter: TypeAdapter[Any] = TypeAdapter(type(message))
+    return json.dumps(adapter.dump_python(message, mode="json"), allow_nan=False).encode() + b"\n"
+
+
+def read_request(line: bytes) -> Request:
+    """Raises pydantic.ValidationError on anything else."""
+    return _REQUEST.validate_json(line)
+
+
+def read_answer(line: bytes) -> Answer:
+    """Raises pydantic.ValidationError on anything else."""
+    return _ANSWER.validate_json(line)
