@@ -1,0 +1,181 @@
+"""How well a batch of curves explains a sweep: fits and marginal likelihoods, for every tau at once.
+
+Model: ln t_i ~ N(ln f(n_i), s_i^2 + tau^2), with s_i the standard error of repeats and tau the
+size-to-size systematic error that repeats cannot remove.  Shapes: B structures, T values of tau,
+m sizes, 3 coefficients.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.complexity.laws import Array
+from harness.complexity.structures import PLATEAU, Bools, Structures
+from harness.complexity.summary import Summary
+
+#: Grids of tau; counts are exact down to rounding.
+TAUS_TIME = 0.002 * 2.0 ** np.arange(8)
+TAUS_COUNT = 1e-7 * 4.0 ** np.arange(11)
+TAU_SCALE = 0.02
+#: Prior variance of a term's largest share of the cost: that of a uniform share in [0, 1].
+SHARE_VARIANCE = 1 / 12
+#: Prior standard deviation of the log ratio of the cost per unit across a regime change.
+REGIME_DEVIATION = 0.5
+#: A plateau must hand over to the lead within this ratio of continuity.
+PLATEAU_SLACK = 1.05
+#: Relative fits are kept above this, so that a logarithm exists.
+FLOOR = 1e-9
+#: Structures whose evidence after the linear fit is this far (in nats) below the best are dropped.
+PRUNE = 18.0
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Fits of B structures at T values of tau.
+
+    coefficients (B, T, 3) in the cost's unit; log_weight (B, T) is log prior + log evidence, -inf
+    where a coefficient has the wrong sign.
+    """
+
+    structures: Structures
+    taus: Array
+    coefficients: Array
+    log_weight: Array
+
+
+def tau_grid(kind: str) -> tuple[Array, Array]:
+    """Values of tau (T,) and their log prior mass (T,).
+
+    Times: half-Cauchy(.02) (Gelman 2006), mass = density * tau on a geometric grid.  Counts have no
+    scale of error, hence uniform in ln tau.
+    """
+    if kind == "count":
+        return TAUS_COUNT, np.full(TAUS_COUNT.size, -np.log(TAUS_COUNT.size))
+    mass = TAUS_TIME / (1 + (TAUS_TIME / TAU_SCALE) ** 2)
+    return TAUS_TIME, np.log(mass / mass.sum())
+
+
+def fit_structures(structures: Structures, data: Summary, prune: float = PRUNE) -> Fitted:
+    """Relative least squares, pruning of the hopeless, then two Gauss-Newton steps on log residuals."""
+    taus, log_prior_tau = tau_grid(data.kind)
+    columns, scale = _relative_columns(structures, data)
+    variance = _variance(structures, data, taus)
+    c = _linear(columns, variance)
+    rough = _log_likelihood(columns, variance, c) + log_prior_tau
+    best = (rough + structures.log_prior[:, None]).max(axis=1)
+    keep = np.flatnonzero(best > best.max() - prune)
+    structures, columns, scale = structures.take(keep), columns[keep], scale[keep]
+    variance, c = variance[keep], c[keep]
+    for _ in range(2):
+        c = _gauss_newton(columns, variance, c)
+    log_weight = _log_likelihood(columns, variance, c) + structures.log_prior[:, None]
+    log_weight += _log_occam(structures, columns, variance, c) + log_prior_tau
+    log_weight[~_admissible(structures, columns, c)] = -np.inf
+    c = c / scale[:, None, :]
+    log_weight[~_continuous(structures, data, c)] = -np.inf
+    return Fitted(structures, taus, c, log_weight)
+
+
+def _relative_columns(structures: Structures, data: Summary) -> tuple[Array, Array]:
+    """Columns over the cost, scaled to a maximum of one (B, m, 3), and the scales (B, 3).
+
+    A regime's increment keeps the scale of its lead, so that 1 + c_2 / c_0 is the ratio of regimes.
+    """
+    raw = structures.columns(data.sizes) / np.exp(data.log_cost)[None, :, None]
+    scale = raw.max(axis=1)
+    scale[:, 2] = np.where(structures.is_regime, scale[:, 0], scale[:, 2])
+    scale = np.where(scale > 0, scale, 1.0)
+    return raw / scale[:, None, :], scale
+
+
+def _variance(structures: Structures, data: Summary, taus: Array) -> Array:
+    """Total variance of each log cost, shape (B, T, m)."""
+    common = data.standard_error[None, :] ** 2 + taus[:, None] ** 2
+    return np.asarray(common[None] + structures.extra_variance(data.sizes)[:, None, :])
+
+
+def _solve(normal: Array, right: Array) -> Array:
+    """Solve (..., 3, 3) systems; a column that is absent (zero) gets coefficient zero."""
+    diagonal = np.einsum("...kk->...k", normal)
+    ridge = np.where(diagonal > 0, 1e-13 * diagonal, 1.0)
+    solution = np.linalg.solve(normal + ridge[..., None] * np.eye(3), right[..., None])
+    return np.asarray(solution[..., 0])
+
+
+def _linear(columns: Array, variance: Array) -> Array:
+    """Weighted least squares of f / t to one, shape (B, T, 3)."""
+    products = columns[..., :, None] * columns[..., None, :]
+    weights = 1 / variance
+    normal = weights @ products.reshape(*products.shape[:2], 9)
+    return _solve(normal.reshape(*weights.shape[:2], 3, 3), weights @ columns)
+
+
+def _relative_fit(columns: Array, c: Array) -> Array:
+    """f / t, shape (B, T, m), kept positive so that its logarithm exists."""
+    return np.asarray(np.maximum(c @ np.swapaxes(columns, 1, 2), FLOOR))
+
+
+def _log_likelihood(columns: Array, variance: Array, c: Array) -> Array:
+    residual = np.log(_relative_fit(columns, c))
+    terms = residual**2 / variance + np.log(2 * np.pi * variance)
+    return np.asarray(-0.5 * terms.sum(axis=-1))
+
+
+def _gauss_newton(columns: Array, variance: Array, c: Array) -> Array:
+    """One step on log residuals: d ln f / d c_k = g_k / f."""
+    fit = _relative_fit(columns, c)
+    jacobian = columns[:, None] / fit[..., None]
+    weighted = np.swapaxes(jacobian / variance[..., None], 2, 3)
+    step = _solve(weighted @ jacobian, -(weighted @ np.log(fit)[..., None])[..., 0])
+    return np.asarray(c + step)
+
+
+def _regime_ratio(c: Array) -> Array:
+    """Cost per unit after the change over that before, shape (B, T)."""
+    lead = np.where(c[..., 0] > 0, c[..., 0], 1.0)
+    return np.asarray(np.maximum(1 + c[..., 2] / lead, FLOOR))
+
+
+def _log_occam(structures: Structures, columns: Array, variance: Array, c: Array) -> Array:
+    """Laplace's factor -ln det(I + L J' V^-1 J L) / 2 (MacKay 2003, ch. 28), shape (B, T).
+
+    Linear terms are measured by their largest share of the cost, with the variance of a uniform
+    share; a regime change by rho, the log ratio of the cost per unit, ~ N(0, .5^2).
+    """
+    regime = structures.is_regime[:, None]
+    ratio = _regime_ratio(c)
+    jacobian = columns[:, None] / _relative_fit(columns, c)[..., None]
+    increment = jacobian[..., 2].copy()
+    relative = np.where(regime, c[..., 2] / np.where(c[..., 0] == 0, 1.0, c[..., 0]), 0.0)
+    jacobian[..., 0] += relative[..., None] * increment  # moving c_0 at fixed ratio moves both
+    peak = np.abs(jacobian).max(axis=2, keepdims=True)
+    jacobian *= np.sqrt(SHARE_VARIANCE) / np.where(peak > 0, peak, 1.0)
+    by_ratio = (ratio * c[..., 0])[..., None] * increment * REGIME_DEVIATION
+    jacobian[..., 2] = np.where(regime[..., None], by_ratio, jacobian[..., 2])
+    information = np.swapaxes(jacobian / variance[..., None], 2, 3) @ jacobian
+    _, log_det = np.linalg.slogdet(information + np.eye(3))
+    prior = np.where(regime, (np.log(ratio) / REGIME_DEVIATION) ** 2, 0.0)
+    return np.asarray(-0.5 * (log_det + prior))
+
+
+def _admissible(structures: Structures, columns: Array, c: Array) -> Bools:
+    """Present terms have positive coefficients, regimes positive costs on both sides; shape (B, T)."""
+    present = columns.any(axis=1)[:, None, :]
+    regime = structures.is_regime[:, None]
+    positive = (c > 0) | ~present
+    positive[..., 2] |= regime & (c[..., 0] + c[..., 2] > 0)
+    good = positive.all(axis=-1) & np.isfinite(c).all(axis=-1)
+    return np.asarray(good & (c @ np.swapaxes(columns, 1, 2) > FLOOR).all(axis=-1))
+
+
+def _continuous(structures: Structures, data: Summary, c: Array) -> Bools:
+    """A plateau is a maximum: the lead lies below it on its left and above it on its right."""
+    plateau = structures.kind == PLATEAU
+    left = np.clip(np.searchsorted(data.sizes, structures.at) - 1, 0, data.sizes.size - 2)
+    lead = structures.lead(data.sizes)
+    rows = np.arange(len(structures))
+    before, after = (c[..., 0] * lead[rows, left + j][:, None] for j in (0, 1))
+    good = (before <= c[..., 1] * PLATEAU_SLACK) & (after * PLATEAU_SLACK >= c[..., 1])
+    return np.asarray(good | ~plateau[:, None])

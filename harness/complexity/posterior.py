@@ -1,0 +1,213 @@
+"""The posterior over laws, exponents and future costs: a mixture of every curve that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from scipy.special import logsumexp, ndtr
+
+from harness.complexity.evidence import Fitted, fit_structures
+from harness.complexity.laws import LAWS, OTHER, Array
+from harness.complexity.structures import (
+    FREE_RANGE,
+    Bools,
+    Ints,
+    Structures,
+    enumerate_structures,
+    free_leads,
+    table_leads,
+)
+from harness.complexity.summary import Summary
+
+#: A term is the law of a sweep if it makes up this share of the cost at the largest size.
+CLASS_SHARE = 0.10
+#: Curves whose lead has a smaller share say little about its exponent.
+EXPONENT_SHARE = 0.30
+#: Extra log error per octave beyond the sweep: the next cache level is not in the data.
+DRIFT_PER_OCTAVE = 0.05
+NEGLIGIBLE = 1e-5
+NAMES = (*LAWS, OTHER)
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """N weighted curves with Gaussian coefficients.
+
+    coefficients (N, 3), covariance (N, 3, 3) in the cost's unit; shares (N, 3) of the cost at the
+    largest size: lead, constant, lower term; law (N,) indexes NAMES.
+    """
+
+    structures: Structures
+    tau: Array
+    weight: Array
+    coefficients: Array
+    covariance: Array
+    shares: Array
+    law: Ints
+
+    def mean(self, values: Array | Bools) -> float:
+        """Posterior mean of a property (N,) of the curves."""
+        return float(self.weight @ values)
+
+    def curves(self, sizes: Array) -> tuple[Array, Array]:
+        """Mean and variance of ln f at the sizes (s,), both (N, s), without tau."""
+        columns = self.structures.columns(sizes)
+        cost = np.maximum(np.einsum("nsk,nk->ns", columns, self.coefficients), 1e-300)
+        gradient = columns / cost[..., None]
+        variance = np.einsum("nsk,nkl,nsl->ns", gradient, self.covariance, gradient)
+        return np.log(cost), np.maximum(variance, 0.0)
+
+    def quantiles(self, sizes: Array, octaves: Array, levels: Sequence[float]) -> Array:
+        """Quantiles (s, q) of ln cost at new sizes, including tau and drift beyond the sweep."""
+        mean, variance = self.curves(sizes)
+        drift = (DRIFT_PER_OCTAVE * octaves) ** 2
+        deviation = np.sqrt(variance + self.tau[:, None] ** 2 + drift)
+        return mixture_quantiles(mean, deviation, self.weight, levels)
+
+
+def mixture_quantiles(
+    mean: Array, deviation: Array, weight: Array, levels: Sequence[float]
+) -> Array:
+    """Quantiles (s, q) of mixtures of normals with means and deviations (N, s), by bisection."""
+    level = np.asarray(levels)[None, :]
+    low = np.repeat((mean - 9 * deviation).min(axis=0)[:, None], level.size, axis=1)
+    high = np.repeat((mean + 9 * deviation).max(axis=0)[:, None], level.size, axis=1)
+    for _ in range(40):
+        middle = (low + high) / 2
+        z = (middle[None] - mean[..., None]) / deviation[..., None]
+        below = np.tensordot(weight, ndtr(z), 1) < level
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return np.asarray((low + high) / 2)
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """What the data say: law probabilities, the exponent's median and 95 % interval, the mixture."""
+
+    probabilities: dict[str, float]
+    exponent: float
+    interval: tuple[float, float]
+    mixture: Mixture
+
+
+def infer_posterior(data: Summary) -> Posterior:
+    """Fit the table's laws and a free power, and weigh them by evidence."""
+    table = fit_structures(enumerate_structures(data.sizes, table_leads()), data)
+    free = fit_free_power(data)
+    mixture = _mixture((table, free), data)
+    mass = np.bincount(mixture.law, weights=mixture.weight, minlength=len(NAMES))
+    exponent, interval = _exponent(free, data)
+    probabilities = dict(zip(NAMES, (mass / mass.sum()).tolist(), strict=True))
+    return Posterior(probabilities, exponent, interval, mixture)
+
+
+def fit_free_power(data: Summary, points: int = 24) -> Fitted:
+    """Fits of n^p on a grid of p that is narrowed until it resolves the posterior."""
+    grid = np.linspace(*FREE_RANGE, 42)
+    for _ in range(9):
+        fitted = fit_structures(enumerate_structures(data.sizes, free_leads(grid)), data)
+        powers, density = _density(fitted, np.ones(fitted.log_weight.shape, dtype=bool))
+        near = np.flatnonzero(density > density.max() - 8)
+        step = float(np.diff(grid).max())
+        low, high = powers[near[0]] - step, powers[near[-1]] + step
+        if near.size >= 10 or step < 1e-9:
+            break
+        grid = np.linspace(max(low, FREE_RANGE[0]), min(high, FREE_RANGE[1]), points)
+    return fitted
+
+
+def _density(fitted: Fitted, keep: Bools) -> tuple[Array, Array]:
+    """Log posterior density over the powers present, summed over structures and tau."""
+    weight = np.where(keep, fitted.log_weight, -np.inf)
+    powers, row = np.unique(fitted.structures.power, return_inverse=True)
+    top = weight.max()
+    if not np.isfinite(top):
+        return powers, np.zeros(powers.size)
+    mass = np.bincount(row, weights=np.exp(weight - top).sum(axis=1), minlength=powers.size)
+    with np.errstate(divide="ignore"):
+        return powers, np.log(mass)
+
+
+def _exponent(free: Fitted, data: Summary) -> tuple[float, tuple[float, float]]:
+    """Median and central 95 % of p over the curves whose lead has a visible share."""
+    leading = _shares(free.structures, free.coefficients, data)[..., 0] >= EXPONENT_SHARE
+    visible = leading & np.isfinite(free.log_weight)
+    powers, log_mass = _density(free, visible if visible.any() else np.ones_like(visible))
+    mass = np.exp(log_mass - logsumexp(log_mass))
+    edges = np.concatenate([powers[:1], (powers[1:] + powers[:-1]) / 2, powers[-1:]])
+    cumulative = np.concatenate([[0.0], np.cumsum(mass)])
+    low, middle, high = np.interp([0.025, 0.5, 0.975], cumulative, edges).tolist()
+    return middle, (low, high)
+
+
+def _shares(structures: Structures, c: Array, data: Summary) -> Array:
+    """Shares (B, T, 3) of lead, constant and lower term at the largest size."""
+    parts = structures.columns(data.sizes[-1:])[:, 0][:, None, :] * c
+    regime = structures.is_regime[:, None]
+    parts[..., 0] += np.where(regime, parts[..., 2], 0.0)
+    parts[..., 2] = np.where(regime, 0.0, parts[..., 2])
+    total = parts.sum(axis=-1, keepdims=True)
+    return np.asarray(parts / np.where(total > 0, total, 1.0))
+
+
+def _mixture(fits: Sequence[Fitted], data: Summary) -> Mixture:
+    weights = [fit.log_weight for fit in fits]
+    total = logsumexp(np.concatenate([w.ravel() for w in weights]))
+    parts = [_flatten(fit, total, data) for fit in fits]
+    joined = {
+        f.name: np.concatenate([getattr(p, f.name) for p in parts])
+        for f in fields(Mixture)
+        if f.name != "structures"
+    }
+    structures = Structures(
+        **{
+            f.name: np.concatenate([getattr(p.structures, f.name) for p in parts])
+            for f in fields(Structures)
+        }
+    )
+    joined["weight"] /= joined["weight"].sum()
+    return Mixture(structures=structures, **joined)
+
+
+def _flatten(fit: Fitted, total: float, data: Summary) -> Mixture:
+    weight = np.exp(fit.log_weight - total)
+    rows, taus = np.nonzero(weight > NEGLIGIBLE)
+    structures, c = fit.structures.take(rows), fit.coefficients[rows, taus]
+    shares = _shares(structures, c[:, None], data)[:, 0]
+    return Mixture(
+        structures=structures,
+        tau=fit.taus[taus],
+        weight=weight[rows, taus],
+        coefficients=c,
+        covariance=_covariance(structures, c, fit.taus[taus], data),
+        shares=shares,
+        law=_laws(structures, shares),
+    )
+
+
+def _covariance(structures: Structures, c: Array, tau: Array, data: Summary) -> Array:
+    """(J' V^-1 J + prior)^-1 of each curve's coefficients, shape (N, 3, 3)."""
+    columns = structures.columns(data.sizes)
+    cost = np.einsum("nsk,nk->ns", columns, c)
+    jacobian = columns / cost[..., None]
+    peak = np.abs(jacobian).max(axis=1)
+    peak = np.where(peak > 0, peak, 1.0)
+    variance = data.standard_error**2 + tau[:, None] ** 2 + structures.extra_variance(data.sizes)
+    scaled = jacobian / peak[:, None, :]
+    normal = np.swapaxes(scaled / variance[..., None], 1, 2) @ scaled
+    inverse = np.linalg.inv(normal + 12 * np.eye(3))
+    present = columns.any(axis=1)
+    return np.asarray(
+        inverse * (present / peak)[:, :, None] * (present / peak)[:, None, :]
+    )
+
+
+def _laws(structures: Structures, shares: Array) -> Ints:
+    """The highest term with at least CLASS_SHARE of the cost at the largest size, as index of NAMES."""
+    names = list(LAWS)
+    lead = np.where(structures.law < 0, len(names), structures.law)
+    lower = np.where(structures.lower == 1, names.index("n"), names.index("n^2"))
+    below = np.where(shares[:, 2] >= CLASS_SHARE, lower, names.index("1"))
+    return np.asarray(np.where(shares[:, 0] >= CLASS_SHARE, lead, below))

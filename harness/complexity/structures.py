@@ -1,0 +1,208 @@
+"""The curves a leading term can be seen through: lower-order terms, regime changes, bad sizes.
+
+Every structure is linear in at most three coefficients once its place ``at`` is fixed, so thousands
+of them are fitted together as one batch of small least-squares problems.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.complexity.laws import LAWS, Array
+
+SUM, JUMP, MARGINAL, GRADUAL, BAD_SIZE, PLATEAU = range(6)
+#: Prior probabilities of the kinds of structure.
+PRIOR_SUM, PRIOR_REGIME, PRIOR_BAD_SIZE, PRIOR_PLATEAU = 0.72, 0.15, 0.05, 0.08
+#: Lower-order terms beside the lead: (constant?, power or 0 for none) -> prior probability.
+LOWER = {
+    (False, 0.0): 0.3,
+    (True, 0.0): 0.4,
+    (False, 1.0): 0.1,
+    (True, 1.0): 0.2,
+    (False, 2.0): 0.1,
+    (True, 2.0): 0.1,
+}
+#: Regime changes and bad sizes are seen with or without a constant overhead.
+OVERHEAD = {False: 0.7, True: 0.3}
+PRIOR_TABLE, PRIOR_FREE = 0.85, 0.15
+FREE_RANGE = (-0.5, 3.6)
+#: A free power closer than this to a lower-order term is that term under another name.
+FREE_GAP = 0.25
+BAD_SIZE_DEVIATION = 0.5
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int_]
+
+
+@dataclass(frozen=True)
+class Leads:
+    """Leading terms n^power (log2 n)^log_power; law is the row of the law table, -1 for a free power."""
+
+    power: Array
+    log_power: Ints
+    law: Ints
+    log_prior: Array
+
+
+@dataclass(frozen=True)
+class Structures:
+    """A batch of B curves, one array (B,) per property."""
+
+    power: Array
+    log_power: Ints
+    law: Ints
+    constant: Bools
+    lower: Array
+    kind: Ints
+    at: Array
+    log_prior: Array
+
+    def __len__(self) -> int:
+        return len(self.power)
+
+    def take(self, keep: NDArray[np.int_] | Bools) -> Structures:
+        """The chosen structures."""
+        return Structures(**{f.name: getattr(self, f.name)[keep] for f in fields(self)})
+
+    @property
+    def is_regime(self) -> Bools:
+        """True where the third column is the increment of a regime change."""
+        return np.asarray((self.kind >= JUMP) & (self.kind <= GRADUAL))
+
+    def lead(self, sizes: Array) -> Array:
+        """The leading term at the sizes (s,), shape (B, s)."""
+        powers = sizes[None, :] ** self.power[:, None]
+        logs = np.where(self.log_power[:, None] > 0, np.log2(sizes)[None, :], 1.0)
+        return np.asarray(powers * logs)
+
+    def columns(self, sizes: Array) -> Array:
+        """Lead, constant, and lower term or regime increment at the sizes (s,), shape (B, s, 3)."""
+        lead, x, at = self.lead(sizes), sizes[None, :], self.at[:, None]
+        kind, after = self.kind[:, None], sizes[None, :] > self.at[:, None]
+        plateau = kind == PLATEAU
+        out = np.empty((*lead.shape, 3))
+        out[..., 0] = np.where(plateau & ~after, 0.0, lead)
+        out[..., 1] = np.where(plateau, ~after, self.constant[:, None])
+        out[..., 2] = np.where(self.lower[:, None] > 0, x ** self.lower[:, None], 0.0)
+        jump, marginal, gradual = kind == JUMP, kind == MARGINAL, kind == GRADUAL
+        out[..., 2] += np.where(jump & after, lead, 0.0)
+        reach = self._lead_at_place()[:, None]
+        out[..., 2] += np.where(marginal, np.maximum(lead - reach, 0.0), 0.0)
+        ratio = (x / at) ** 2
+        out[..., 2] += np.where(gradual, lead * ratio / (1 + ratio), 0.0)
+        return out
+
+    def _lead_at_place(self) -> Array:
+        logs = np.where(self.log_power > 0, np.log2(self.at), 1.0)
+        return np.asarray(self.at**self.power * logs)
+
+    def extra_variance(self, sizes: Array) -> Array:
+        """A bad size is one whose log cost is off by a further N(0, .5^2), shape (B, s)."""
+        bad = (self.kind == BAD_SIZE)[:, None] & (self.at[:, None] == sizes[None, :])
+        return np.where(bad, BAD_SIZE_DEVIATION**2, 0.0)
+
+
+def table_leads() -> Leads:
+    """The laws of the table, equally likely."""
+    power, log_power = (np.array(column) for column in zip(*LAWS.values(), strict=True))
+    prior = np.full(len(LAWS), np.log(PRIOR_TABLE / len(LAWS)))
+    return Leads(power.astype(float), log_power, np.arange(len(LAWS)), prior)
+
+
+def free_leads(powers: Array) -> Leads:
+    """Free powers on an increasing grid, uniform over FREE_RANGE; trapezoid weights carry the integral."""
+    width = np.gradient(powers) if powers.size > 1 else np.ones(1)
+    width[[0, -1]] /= 2
+    prior = np.log(PRIOR_FREE * width / (FREE_RANGE[1] - FREE_RANGE[0]))
+    zeros = np.zeros(powers.size, dtype=int)
+    return Leads(powers, zeros, zeros - 1, prior)
+
+
+def enumerate_structures(sizes: Array, leads: Leads) -> Structures:
+    """Every structure of every lead over the sizes (m,) of a sweep."""
+    blocks = [*_sums(leads), *_regimes(sizes, leads), *_bad_sizes(sizes, leads)]
+    blocks += _plateaus(sizes, leads)
+    return Structures(
+        **{f.name: np.concatenate([getattr(b, f.name) for b in blocks]) for f in fields(Structures)}
+    )
+
+
+def _block(
+    leads: Leads,
+    keep: Bools,
+    log_prior: Array | float,
+    kind: int,
+    constant: bool = False,
+    lower: float = 0.0,
+    at: float = 1.0,
+) -> Structures:
+    count = int(keep.sum())
+    return Structures(
+        power=leads.power[keep],
+        log_power=leads.log_power[keep],
+        law=leads.law[keep],
+        constant=np.full(count, constant),
+        lower=np.full(count, lower),
+        kind=np.full(count, kind),
+        at=np.full(count, at),
+        log_prior=leads.log_prior[keep] + np.broadcast_to(log_prior, keep.shape)[keep],
+    )
+
+
+def _above(leads: Leads, power: float) -> Bools:
+    """Leads that grow faster than n^power, with a gap for free powers."""
+    gap = np.where(leads.law < 0, FREE_GAP, 0.0)
+    exact = (leads.power == power) & (leads.log_power > 0)
+    return np.asarray((leads.power - gap > power) | exact)
+
+
+def _sums(leads: Leads) -> Iterator[Structures]:
+    allowed = {
+        key: np.asarray((_above(leads, 0.0) | (not key[0])) & (_above(leads, key[1]) | (key[1] == 0)))
+        for key in LOWER
+    }
+    total = sum(np.where(allowed[key], weight, 0.0) for key, weight in LOWER.items())
+    for (constant, lower), weight in LOWER.items():
+        prior = np.log(PRIOR_SUM * weight / total)
+        yield _block(leads, allowed[constant, lower], prior, SUM, constant, lower)
+
+
+def _places(sizes: Array) -> Sequence[float]:
+    """Between sizes, with at least two on the left and three on the right."""
+    return [float(np.sqrt(sizes[j] * sizes[j + 1])) for j in range(1, sizes.size - 3)]
+
+
+def _with_overhead(leads: Leads) -> Iterator[tuple[bool, Bools, Array]]:
+    grows = _above(leads, 0.0)
+    for constant, weight in OVERHEAD.items():
+        prior = np.where(grows, np.log(weight), 0.0)
+        yield constant, np.asarray(grows | (not constant)), prior
+
+
+def _regimes(sizes: Array, leads: Leads) -> Iterator[Structures]:
+    places = _places(sizes)
+    for at in places:
+        each = np.log(PRIOR_REGIME / (3 * len(places)))
+        for constant, keep, prior in _with_overhead(leads):
+            for kind in (JUMP, MARGINAL, GRADUAL):
+                # A marginal change needs something that grows past its place.
+                grow = keep & _above(leads, 0.0) if kind == MARGINAL else keep
+                yield _block(leads, grow, each + prior, kind, constant, at=at)
+
+
+def _bad_sizes(sizes: Array, leads: Leads) -> Iterator[Structures]:
+    for at in sizes.tolist():
+        each = np.log(PRIOR_BAD_SIZE / sizes.size)
+        for constant, keep, prior in _with_overhead(leads):
+            yield _block(leads, keep, each + prior, BAD_SIZE, constant, at=at)
+
+
+def _plateaus(sizes: Array, leads: Leads) -> Iterator[Structures]:
+    places = _places(sizes)
+    for at in places:
+        each = np.log(PRIOR_PLATEAU / len(places))
+        yield _block(leads, _above(leads, 0.0), each, PLATEAU, at=at)
