@@ -97,11 +97,17 @@ class WorkerExecutor:
     ) -> Iterator[Result]:
         """Measure a group; who kills the child loses its row to a reason, the others run again."""
         pending = {case.key: case for case in cases}
+        touched: list[str] = []
+
+        def note(touch: protocol.Touch) -> None:
+            touched[:] = [touch.key]
+            listen(touch)
+
         while pending:
-            touched: list[str] = []
+            touched.clear()
             request = protocol.MeasureRequest(tuple(pending.values()), tuple(metrics))
             try:
-                for answer in self._ask(interpreted, request, lambda touch: _note(touch, touched, listen)):
+                for answer in self._ask(interpreted, request, note):
                     if isinstance(answer, protocol.Measured):
                         yield answer.result
                         pending.pop(answer.result.case.key, None)
@@ -139,11 +145,6 @@ class WorkerExecutor:
         """End every child at once."""
         for interpreted in list(self._children):
             self._discard(interpreted)
-
-
-def _note(touch: protocol.Touch, touched: list[str], listen: Listen) -> None:
-    touched[:] = [touch.key]
-    listen(touch)
 
 
 @dataclass(slots=True)

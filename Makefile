@@ -1,0 +1,31 @@
+# Two commands do everything: `make run` and `make test`. Both set up what they need, once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: run test check format install clean
+
+run: install ## Measure suites/seq_scaling.yaml and write its page
+	$(BIN)/bench run suites/seq_scaling.yaml --report
+
+test: check ## Everything that CI runs
+	$(BIN)/python -m pytest
+
+check: install ## Format, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: install
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+install: $(READY)
+
+$(READY): pyproject.toml constraints.txt Makefile setup.sh
+	./setup.sh "$(PYTHON)" "$(VENV)"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache *.egg-info
