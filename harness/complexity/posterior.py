@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from scipy.special import logsumexp, ndtr
@@ -15,6 +15,7 @@ from harness.complexity.structures import (
     Bools,
     Ints,
     Structures,
+    concatenate,
     enumerate_structures,
     free_leads,
     table_leads,
@@ -28,6 +29,10 @@ EXPONENT_SHARE = 0.30
 #: Extra log error per octave beyond the sweep: the next cache level is not in the data.
 DRIFT_PER_OCTAVE = 0.05
 NEGLIGIBLE = 1e-5
+#: The grid of free powers: first pass, and when a cell of it is fine enough.
+COARSE_POWERS = np.linspace(*FREE_RANGE, 42)
+MAX_CELL_MASS = 0.06
+MAX_REFINEMENTS = 12
 NAMES = (*LAWS, OTHER)
 
 
@@ -51,6 +56,53 @@ class Mixture:
         """Posterior mean of a property (N,) of the curves."""
         return float(self.weight @ values)
 
+    def degrees(self) -> tuple[Array, Array]:
+        """Degree of each column's term as one number (N, 3), and the shares (N, 3) that go with it.
+
+        A logarithm weighs .01: more than nothing and less than any power.
+        """
+        lead = self.structures.power + 0.01 * self.structures.log_power
+        return np.stack([lead, np.zeros_like(lead), self.structures.lower], axis=1), self.shares
+
+    def share_from(self, degree: tuple[float, int], strictly: bool) -> float:
+        """Posterior mean share at the largest size of terms that grow (strictly) faster."""
+        degrees, shares = self.degrees()
+        least = degree[0] + 0.01 * degree[1]
+        counted = degrees > least + 1e-9 if strictly else degrees > least - 1e-9
+        return self.mean((shares * counted).sum(axis=1))
+
+    def share_of_degree(self, degree: tuple[float, int]) -> float:
+        """Share at the largest size of the term of a degree, free powers within .1 included.
+
+        The mean over the curves that have it as their law; 0 if none has.
+        """
+        degrees, shares = self.degrees()
+        free = (self.structures.law < 0)[:, None] & (np.arange(3) == 0)[None, :]
+        slack = np.where(free, 0.1, 1e-9)
+        same = np.abs(degrees - degree[0] - 0.01 * degree[1]) <= slack
+        share = (shares * same).sum(axis=1)
+        having = self.weight * (share >= CLASS_SHARE)
+        return float(having @ share / having.sum()) if having.sum() > 0 else 0.0
+
+    def share_of_law(self, law: int) -> float:
+        """Mean share at the largest size of the term that makes the law (an index of NAMES)."""
+        chosen = self.weight * (self.law == law)
+        top = np.where(self.shares[:, 0] >= CLASS_SHARE, self.shares[:, 0], self.shares[:, 2])
+        top = np.where(top >= CLASS_SHARE, top, self.shares[:, 1])
+        return float(chosen @ top / chosen.sum()) if chosen.sum() > 0 else 0.0
+
+    def probability_up_to(self, degree: tuple[float, int]) -> float:
+        """Probability that the law grows no faster than the degree."""
+        degrees, shares = self.degrees()
+        least = degree[0] + 0.01 * degree[1] + 1e-9
+        faster = ((degrees > least) & (shares >= CLASS_SHARE)).any(axis=1)
+        return 1.0 - self.mean(faster)
+
+    def probability_near(self, power: float, slack: float) -> float:
+        """Probability of a free power within ``slack``."""
+        near = np.abs(self.structures.power - power) <= slack
+        return self.mean(near & (self.law == len(LAWS)))
+
     def curves(self, sizes: Array) -> tuple[Array, Array]:
         """Mean and variance of ln f at the sizes (s,), both (N, s), without tau."""
         columns = self.structures.columns(sizes)
@@ -67,9 +119,7 @@ class Mixture:
         return mixture_quantiles(mean, deviation, self.weight, levels)
 
 
-def mixture_quantiles(
-    mean: Array, deviation: Array, weight: Array, levels: Sequence[float]
-) -> Array:
+def mixture_quantiles(mean: Array, deviation: Array, weight: Array, levels: Sequence[float]) -> Array:
     """Quantiles (s, q) of mixtures of normals with means and deviations (N, s), by bisection."""
     level = np.asarray(levels)[None, :]
     low = np.repeat((mean - 9 * deviation).min(axis=0)[:, None], level.size, axis=1)
@@ -103,19 +153,47 @@ def infer_posterior(data: Summary) -> Posterior:
     return Posterior(probabilities, exponent, interval, mixture)
 
 
-def fit_free_power(data: Summary, points: int = 24) -> Fitted:
-    """Fits of n^p on a grid of p that is narrowed until it resolves the posterior."""
-    grid = np.linspace(*FREE_RANGE, 42)
-    for _ in range(9):
-        fitted = fit_structures(enumerate_structures(data.sizes, free_leads(grid)), data)
-        powers, density = _density(fitted, np.ones(fitted.log_weight.shape, dtype=bool))
-        near = np.flatnonzero(density > density.max() - 8)
-        step = float(np.diff(grid).max())
-        low, high = powers[near[0]] - step, powers[near[-1]] + step
-        if near.size >= 10 or step < 1e-9:
+def fit_free_power(data: Summary) -> Fitted:
+    """Fits of n^p on a grid of p that is refined where the posterior mass is."""
+    grid = COARSE_POWERS
+    fitted = _fit_powers(grid, data)
+    for _ in range(MAX_REFINEMENTS):
+        new = _refinement(fitted, data)
+        if not new.size:
             break
-        grid = np.linspace(max(low, FREE_RANGE[0]), min(high, FREE_RANGE[1]), points)
-    return fitted
+        fitted = _join_fits(fitted, _fit_powers(new, data))
+    # Trapezoid weights turn the density in p into the mass of each grid point.
+    powers, row = np.unique(fitted.structures.power, return_inverse=True)
+    width = np.gradient(powers)
+    width[[0, -1]] /= 2
+    return replace(fitted, log_weight=fitted.log_weight + np.log(width)[row, None])
+
+
+def _fit_powers(powers: Array, data: Summary) -> Fitted:
+    return fit_structures(enumerate_structures(data.sizes, free_leads(powers)), data)
+
+
+def _join_fits(first: Fitted, second: Fitted) -> Fitted:
+    return Fitted(
+        concatenate(first.structures, second.structures),
+        first.taus,
+        np.concatenate([first.coefficients, second.coefficients]),
+        np.concatenate([first.log_weight, second.log_weight]),
+    )
+
+
+def _refinement(fitted: Fitted, data: Summary) -> Array:
+    """New powers that split every cell of the grid with too much of the posterior mass."""
+    leading = _shares(fitted.structures, fitted.coefficients, data)[..., 0] >= EXPONENT_SHARE
+    new: list[Array] = []
+    for keep in (leading, np.ones_like(leading)):
+        powers, density = _density(fitted, keep)
+        mass = np.exp(np.logaddexp(density[1:], density[:-1])) * np.diff(powers)
+        heavy = np.flatnonzero(mass > MAX_CELL_MASS * max(mass.sum(), 1e-300))
+        gap = powers[heavy + 1] - powers[heavy]
+        heavy, gap = heavy[gap > 1e-9], gap[gap > 1e-9]
+        new += [powers[heavy] + gap * u for u in (0.25, 0.5, 0.75)]
+    return np.unique(np.concatenate(new))
 
 
 def _density(fitted: Fitted, keep: Bools) -> tuple[Array, Array]:
@@ -161,12 +239,7 @@ def _mixture(fits: Sequence[Fitted], data: Summary) -> Mixture:
         for f in fields(Mixture)
         if f.name != "structures"
     }
-    structures = Structures(
-        **{
-            f.name: np.concatenate([getattr(p.structures, f.name) for p in parts])
-            for f in fields(Structures)
-        }
-    )
+    structures = concatenate(*(p.structures for p in parts))
     joined["weight"] /= joined["weight"].sum()
     return Mixture(structures=structures, **joined)
 
@@ -199,9 +272,7 @@ def _covariance(structures: Structures, c: Array, tau: Array, data: Summary) -> 
     normal = np.swapaxes(scaled / variance[..., None], 1, 2) @ scaled
     inverse = np.linalg.inv(normal + 12 * np.eye(3))
     present = columns.any(axis=1)
-    return np.asarray(
-        inverse * (present / peak)[:, :, None] * (present / peak)[:, None, :]
-    )
+    return np.asarray(inverse * (present / peak)[:, :, None] * (present / peak)[:, None, :])
 
 
 def _laws(structures: Structures, shares: Array) -> Ints:

@@ -26,6 +26,9 @@ LOWER = {
     (False, 2.0): 0.1,
     (True, 2.0): 0.1,
 }
+#: Where between two sizes each kind of regime change is tried (fractions of the gap, in log).  A jump
+#: fits the same anywhere in a gap; the others move with their place.
+REGIMES = {JUMP: (0.5,), MARGINAL: (1 / 6, 0.5, 5 / 6), GRADUAL: (0.25, 0.75)}
 #: Regime changes and bad sizes are seen with or without a constant overhead.
 OVERHEAD = {False: 0.7, True: 0.3}
 PRIOR_TABLE, PRIOR_FREE = 0.85, 0.15
@@ -114,10 +117,8 @@ def table_leads() -> Leads:
 
 
 def free_leads(powers: Array) -> Leads:
-    """Free powers on an increasing grid, uniform over FREE_RANGE; trapezoid weights carry the integral."""
-    width = np.gradient(powers) if powers.size > 1 else np.ones(1)
-    width[[0, -1]] /= 2
-    prior = np.log(PRIOR_FREE * width / (FREE_RANGE[1] - FREE_RANGE[0]))
+    """Free powers with their prior density, uniform over FREE_RANGE."""
+    prior = np.full(powers.size, np.log(PRIOR_FREE / (FREE_RANGE[1] - FREE_RANGE[0])))
     zeros = np.zeros(powers.size, dtype=int)
     return Leads(powers, zeros, zeros - 1, prior)
 
@@ -126,8 +127,13 @@ def enumerate_structures(sizes: Array, leads: Leads) -> Structures:
     """Every structure of every lead over the sizes (m,) of a sweep."""
     blocks = [*_sums(leads), *_regimes(sizes, leads), *_bad_sizes(sizes, leads)]
     blocks += _plateaus(sizes, leads)
+    return concatenate(*blocks)
+
+
+def concatenate(*batches: Structures) -> Structures:
+    """Several batches as one."""
     return Structures(
-        **{f.name: np.concatenate([getattr(b, f.name) for b in blocks]) for f in fields(Structures)}
+        **{f.name: np.concatenate([getattr(b, f.name) for b in batches]) for f in fields(Structures)}
     )
 
 
@@ -171,9 +177,10 @@ def _sums(leads: Leads) -> Iterator[Structures]:
         yield _block(leads, allowed[constant, lower], prior, SUM, constant, lower)
 
 
-def _places(sizes: Array) -> Sequence[float]:
-    """Between sizes, with at least two on the left and three on the right."""
-    return [float(np.sqrt(sizes[j] * sizes[j + 1])) for j in range(1, sizes.size - 3)]
+def _places(sizes: Array, fractions: Sequence[float] = (0.5,)) -> Sequence[float]:
+    """Between sizes (in log), with at least two on the left and three on the right."""
+    cells = [(sizes[j], sizes[j + 1] / sizes[j]) for j in range(1, sizes.size - 3)]
+    return [float(low * ratio**u) for low, ratio in cells for u in fractions]
 
 
 def _with_overhead(leads: Leads) -> Iterator[tuple[bool, Bools, Array]]:
@@ -184,11 +191,11 @@ def _with_overhead(leads: Leads) -> Iterator[tuple[bool, Bools, Array]]:
 
 
 def _regimes(sizes: Array, leads: Leads) -> Iterator[Structures]:
-    places = _places(sizes)
-    for at in places:
-        each = np.log(PRIOR_REGIME / (3 * len(places)))
-        for constant, keep, prior in _with_overhead(leads):
-            for kind in (JUMP, MARGINAL, GRADUAL):
+    for kind, fractions in REGIMES.items():
+        places = _places(sizes, fractions)
+        for at in places:
+            each = np.log(PRIOR_REGIME / (len(REGIMES) * len(places)))
+            for constant, keep, prior in _with_overhead(leads):
                 # A marginal change needs something that grows past its place.
                 grow = keep & _above(leads, 0.0) if kind == MARGINAL else keep
                 yield _block(leads, grow, each + prior, kind, constant, at=at)
