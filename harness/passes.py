@@ -30,8 +30,7 @@ def bind(pass_: str, run: Run, inputs: Any) -> Pass:
     backward          the gradients alone; the graph is built by the first call and kept
     """
     if pass_ == "forward":
-        forward = torch.no_grad()(lambda: run(inputs))
-        return Pass(forward, lambda: (forward(), ()))
+        return Pass(lambda: _forward(run, inputs), lambda: (_forward(run, inputs), ()))
     for tensor in inputs.differentiable:
         tensor.requires_grad_(True)
 
@@ -42,6 +41,11 @@ def bind(pass_: str, run: Run, inputs: Any) -> Pass:
     if pass_ == "forward_backward":
         return Pass(forward_backward, forward_backward)
     return Pass(_Backward(run, inputs), forward_backward)
+
+
+def _forward(run: Run, inputs: Any) -> Tensor:
+    with torch.no_grad():
+        return run(inputs)
 
 
 class _Backward:

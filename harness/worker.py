@@ -82,9 +82,13 @@ class Worker:
             trial.inputs = trial.problem.inputs(self.device.name)
         if trial.alive:
             with trial.stage("first call"):
-                setup = self._seconds(lambda: (self._prepare(trial), trial.call()))
+                setup = self._seconds(lambda: self._first_call(trial))
                 call = setup if trial.interpreted else self._seconds(trial.call)
         return setup, call
+
+    def _first_call(self, trial: Trial) -> None:
+        self._prepare(trial)
+        trial.call()
 
     def _seconds(self, call: Any) -> float:
         start = time.perf_counter()
@@ -132,7 +136,11 @@ class Worker:
             interpreted=self.interpreted,
             result=Result(case, Status.OK),
         )
-        trial.touch = lambda stage, live=None: self.say(protocol.Touch(case.key, stage, live))
+
+        def touch(stage: str, live: float | None = None) -> None:
+            self.say(protocol.Touch(case.key, stage, live))
+
+        trial.touch = touch
         with trial.stage("support check"):
             reason = implementation.reason_against(problem, self.device.target(self.interpreted))
             if reason:

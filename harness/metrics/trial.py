@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from harness.types import Case, Measurement, Result, Scalar, Status
 from implementations.operation import Operation
 from implementations.registry import Implementation
+
+
+class Announce(Protocol):
+    """Says what the worker is busy with, and the seconds per call seen so far, if any."""
+
+    def __call__(self, stage: str, live: float | None = None) -> None:
+        """Announce."""
 
 
 @dataclass(slots=True)
@@ -19,7 +26,7 @@ class Trial:
     inputs   the problem's tensors, shared by all trials of a group
     call     runs the problem's pass once; what is timed
     outputs  runs it once and returns (output, gradients); gradients is empty for a forward pass
-    touch    tells the parent which case the worker is busy with, so that a crash finds its cause
+    touch    announces to the runner which case the worker is busy with, so that a crash finds its cause
     result   what is known so far; metrics add to it through `record`
     """
 
@@ -32,7 +39,7 @@ class Trial:
     inputs: Any = None
     call: Callable[[], object] = lambda: None
     outputs: Callable[[], tuple[Any, tuple[Any, ...]]] = lambda: (None, ())
-    touch: Callable[[str], None] = lambda stage: None
+    touch: Announce = lambda stage, live=None: None
 
     @property
     def alive(self) -> bool:
