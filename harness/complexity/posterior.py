@@ -32,6 +32,7 @@ NEGLIGIBLE = 1e-5
 #: The grid of free powers: first pass, and when a cell of it is fine enough.
 COARSE_POWERS = np.linspace(*FREE_RANGE, 42)
 MAX_CELL_MASS = 0.06
+MIN_CELL = 1e-9
 MAX_REFINEMENTS = 12
 NAMES = (*LAWS, OTHER)
 
@@ -145,28 +146,28 @@ class Posterior:
 def infer_posterior(data: Summary) -> Posterior:
     """Fit the table's laws and a free power, and weigh them by evidence."""
     table = fit_structures(enumerate_structures(data.sizes, table_leads()), data)
-    free = fit_free_power(data)
+    free, grid = fit_free_power(data)
     mixture = _mixture((table, free), data)
     mass = np.bincount(mixture.law, weights=mixture.weight, minlength=len(NAMES))
-    exponent, interval = _exponent(free, data)
+    exponent, interval = _exponent(free, grid, data)
     probabilities = dict(zip(NAMES, (mass / mass.sum()).tolist(), strict=True))
     return Posterior(probabilities, exponent, interval, mixture)
 
 
-def fit_free_power(data: Summary) -> Fitted:
-    """Fits of n^p on a grid of p that is refined where the posterior mass is."""
+def fit_free_power(data: Summary) -> tuple[Fitted, Array]:
+    """Fits of n^p on a grid of p that is refined where the posterior mass is, and that grid."""
     grid = COARSE_POWERS
     fitted = _fit_powers(grid, data)
     for _ in range(MAX_REFINEMENTS):
-        new = _refinement(fitted, data)
+        new = _refinement(fitted, grid, data)
         if not new.size:
             break
-        fitted = _join_fits(fitted, _fit_powers(new, data))
+        fitted, grid = _join_fits(fitted, _fit_powers(new, data)), np.union1d(grid, new)
     # Trapezoid weights turn the density in p into the mass of each grid point.
-    powers, row = np.unique(fitted.structures.power, return_inverse=True)
-    width = np.gradient(powers)
-    width[[0, -1]] /= 2
-    return replace(fitted, log_weight=fitted.log_weight + np.log(width)[row, None])
+    half = np.diff(grid) / 2
+    width = np.append(half, 0.0) + np.append(0.0, half)
+    row = np.searchsorted(grid, fitted.structures.power)
+    return replace(fitted, log_weight=fitted.log_weight + np.log(width)[row, None]), grid
 
 
 def _fit_powers(powers: Array, data: Summary) -> Fitted:
@@ -182,40 +183,41 @@ def _join_fits(first: Fitted, second: Fitted) -> Fitted:
     )
 
 
-def _refinement(fitted: Fitted, data: Summary) -> Array:
+def _refinement(fitted: Fitted, grid: Array, data: Summary) -> Array:
     """New powers that split every cell of the grid with too much of the posterior mass."""
-    leading = _shares(fitted.structures, fitted.coefficients, data)[..., 0] >= EXPONENT_SHARE
     new: list[Array] = []
-    for keep in (leading, np.ones_like(leading)):
-        powers, density = _density(fitted, keep)
-        mass = np.exp(np.logaddexp(density[1:], density[:-1])) * np.diff(powers)
-        heavy = np.flatnonzero(mass > MAX_CELL_MASS * max(mass.sum(), 1e-300))
-        gap = powers[heavy + 1] - powers[heavy]
-        heavy, gap = heavy[gap > 1e-9], gap[gap > 1e-9]
-        new += [powers[heavy] + gap * u for u in (0.25, 0.5, 0.75)]
+    for keep in (_leading(fitted, data), np.ones(fitted.log_weight.shape, dtype=bool)):
+        density = _mass(fitted, grid, keep)
+        mass = (density[1:] + density[:-1]) * np.diff(grid)
+        gap = np.diff(grid)
+        heavy = np.flatnonzero((mass > MAX_CELL_MASS * mass.sum()) & (gap > MIN_CELL))
+        new += [grid[heavy] + gap[heavy] * u for u in (0.25, 0.5, 0.75)]
     return np.unique(np.concatenate(new))
 
 
-def _density(fitted: Fitted, keep: Bools) -> tuple[Array, Array]:
-    """Log posterior density over the powers present, summed over structures and tau."""
+def _leading(fitted: Fitted, data: Summary) -> Bools:
+    """Curves (B, T) whose lead has a visible share."""
+    shares = _shares(fitted.structures, fitted.coefficients, data)
+    return np.asarray(shares[..., 0] >= EXPONENT_SHARE)
+
+
+def _mass(fitted: Fitted, grid: Array, keep: Bools) -> Array:
+    """Weight at each power of the grid, summed over structures and tau, the largest curve being 1."""
     weight = np.where(keep, fitted.log_weight, -np.inf)
-    powers, row = np.unique(fitted.structures.power, return_inverse=True)
     top = weight.max()
     if not np.isfinite(top):
-        return powers, np.zeros(powers.size)
-    mass = np.bincount(row, weights=np.exp(weight - top).sum(axis=1), minlength=powers.size)
-    with np.errstate(divide="ignore"):
-        return powers, np.log(mass)
+        return np.zeros(grid.size)
+    row = np.searchsorted(grid, fitted.structures.power)
+    return np.bincount(row, weights=np.exp(weight - top).sum(axis=1), minlength=grid.size)
 
 
-def _exponent(free: Fitted, data: Summary) -> tuple[float, tuple[float, float]]:
+def _exponent(free: Fitted, grid: Array, data: Summary) -> tuple[float, tuple[float, float]]:
     """Median and central 95 % of p over the curves whose lead has a visible share."""
-    leading = _shares(free.structures, free.coefficients, data)[..., 0] >= EXPONENT_SHARE
-    visible = leading & np.isfinite(free.log_weight)
-    powers, log_mass = _density(free, visible if visible.any() else np.ones_like(visible))
-    mass = np.exp(log_mass - logsumexp(log_mass))
-    edges = np.concatenate([powers[:1], (powers[1:] + powers[:-1]) / 2, powers[-1:]])
-    cumulative = np.concatenate([[0.0], np.cumsum(mass)])
+    mass = _mass(free, grid, _leading(free, data))
+    if not mass.any():
+        mass = _mass(free, grid, np.ones(free.log_weight.shape, dtype=bool))
+    edges = np.concatenate([grid[:1], (grid[1:] + grid[:-1]) / 2, grid[-1:]])
+    cumulative = np.concatenate([[0.0], np.cumsum(mass / mass.sum())])
     low, middle, high = np.interp([0.025, 0.5, 0.975], cumulative, edges).tolist()
     return middle, (low, high)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,11 +124,40 @@ def free_leads(powers: Array) -> Leads:
     return Leads(powers, zeros, zeros - 1, prior)
 
 
+@dataclass(frozen=True)
+class Shape:
+    """What surrounds a lead: lower-order terms, or one irregularity at a place."""
+
+    kind: int
+    prior: float
+    constant: bool = False
+    lower: float = 0.0
+    at: float = 1.0
+
+    @property
+    def floor(self) -> float:
+        """The lead must grow faster than n^floor; -inf: any lead will do."""
+        grows = self.constant or self.kind in (MARGINAL, PLATEAU)
+        return max(self.lower, 0.0) if grows or self.lower else -np.inf
+
+
 def enumerate_structures(sizes: Array, leads: Leads) -> Structures:
     """Every structure of every lead over the sizes (m,) of a sweep."""
-    blocks = [*_sums(leads), *_regimes(sizes, leads), *_bad_sizes(sizes, leads)]
-    blocks += _plateaus(sizes, leads)
-    return concatenate(*blocks)
+    shapes = [*_sums(), *_regimes(sizes), *_bad_sizes(sizes), *_plateaus(sizes)]
+    floor = np.array([shape.floor for shape in shapes])
+    log_prior = np.log(_normalised(shapes, _above(leads, floor)))
+    row, column = np.nonzero(_above(leads, floor))
+    by_shape = {
+        name: np.array([getattr(shape, name) for shape in shapes])[row]
+        for name in ("constant", "lower", "kind", "at")
+    }
+    return Structures(
+        power=leads.power[column],
+        log_power=leads.log_power[column],
+        law=leads.law[column],
+        log_prior=leads.log_prior[column] + log_prior[row, column],
+        **by_shape,
+    )
 
 
 def concatenate(*batches: Structures) -> Structures:
@@ -137,44 +167,23 @@ def concatenate(*batches: Structures) -> Structures:
     )
 
 
-def _block(
-    leads: Leads,
-    keep: Bools,
-    log_prior: Array | float,
-    kind: int,
-    constant: bool = False,
-    lower: float = 0.0,
-    at: float = 1.0,
-) -> Structures:
-    count = int(keep.sum())
-    return Structures(
-        power=leads.power[keep],
-        log_power=leads.log_power[keep],
-        law=leads.law[keep],
-        constant=np.full(count, constant),
-        lower=np.full(count, lower),
-        kind=np.full(count, kind),
-        at=np.full(count, at),
-        log_prior=leads.log_prior[keep] + np.broadcast_to(log_prior, keep.shape)[keep],
-    )
-
-
-def _above(leads: Leads, power: float) -> Bools:
-    """Leads that grow faster than n^power, with a gap for free powers."""
+def _above(leads: Leads, floor: Array) -> Bools:
+    """Leads that grow faster than n^floor, with a gap for free powers; shape (shapes, leads)."""
     gap = np.where(leads.law < 0, FREE_GAP, 0.0)
-    exact = (leads.power == power) & (leads.log_power > 0)
-    return np.asarray((leads.power - gap > power) | exact)
+    exact = (leads.power == floor[:, None]) & (leads.log_power > 0)
+    return np.asarray((leads.power - gap > floor[:, None]) | exact)
 
 
-def _sums(leads: Leads) -> Iterator[Structures]:
-    allowed = {
-        key: np.asarray((_above(leads, 0.0) | (not key[0])) & (_above(leads, key[1]) | (key[1] == 0)))
-        for key in LOWER
-    }
-    total = sum(np.where(allowed[key], weight, 0.0) for key, weight in LOWER.items())
-    for (constant, lower), weight in LOWER.items():
-        prior = np.log(PRIOR_SUM * weight / total)
-        yield _block(leads, allowed[constant, lower], prior, SUM, constant, lower)
+def _normalised(shapes: Sequence[Shape], allowed: Bools) -> Array:
+    """Prior of each shape given the lead: what a lead cannot have goes to its other shapes."""
+    weight = np.array([shape.prior for shape in shapes])[:, None]
+    kinds = np.array([shape.kind for shape in shapes])
+    prior = np.where(allowed, weight, 1.0)
+    for kind in set(kinds.tolist()):
+        rows = kinds == kind
+        possible = (weight * allowed)[rows].sum(axis=0)
+        prior[rows] *= weight[rows].sum() / np.where(possible > 0, possible, 1.0)
+    return prior
 
 
 def _places(sizes: Array, fractions: Sequence[float] = (0.5,)) -> Sequence[float]:
@@ -183,33 +192,23 @@ def _places(sizes: Array, fractions: Sequence[float] = (0.5,)) -> Sequence[float
     return [float(low * ratio**u) for low, ratio in cells for u in fractions]
 
 
-def _with_overhead(leads: Leads) -> Iterator[tuple[bool, Bools, Array]]:
-    grows = _above(leads, 0.0)
-    for constant, weight in OVERHEAD.items():
-        prior = np.where(grows, np.log(weight), 0.0)
-        yield constant, np.asarray(grows | (not constant)), prior
+def _sums() -> Iterator[Shape]:
+    for (constant, lower), weight in LOWER.items():
+        yield Shape(SUM, PRIOR_SUM * weight / sum(LOWER.values()), constant, lower)
 
 
-def _regimes(sizes: Array, leads: Leads) -> Iterator[Structures]:
+def _regimes(sizes: Array) -> Iterator[Shape]:
     for kind, fractions in REGIMES.items():
         places = _places(sizes, fractions)
-        for at in places:
-            each = np.log(PRIOR_REGIME / (len(REGIMES) * len(places)))
-            for constant, keep, prior in _with_overhead(leads):
-                # A marginal change needs something that grows past its place.
-                grow = keep & _above(leads, 0.0) if kind == MARGINAL else keep
-                yield _block(leads, grow, each + prior, kind, constant, at=at)
+        for at, (constant, weight) in product(places, OVERHEAD.items()):
+            yield Shape(kind, PRIOR_REGIME / len(REGIMES) / len(places) * weight, constant, at=at)
 
 
-def _bad_sizes(sizes: Array, leads: Leads) -> Iterator[Structures]:
-    for at in sizes.tolist():
-        each = np.log(PRIOR_BAD_SIZE / sizes.size)
-        for constant, keep, prior in _with_overhead(leads):
-            yield _block(leads, keep, each + prior, BAD_SIZE, constant, at=at)
+def _bad_sizes(sizes: Array) -> Iterator[Shape]:
+    for at, (constant, weight) in product(sizes.tolist(), OVERHEAD.items()):
+        yield Shape(BAD_SIZE, PRIOR_BAD_SIZE / sizes.size * weight, constant, at=at)
 
 
-def _plateaus(sizes: Array, leads: Leads) -> Iterator[Structures]:
+def _plateaus(sizes: Array) -> Iterator[Shape]:
     places = _places(sizes)
-    for at in places:
-        each = np.log(PRIOR_PLATEAU / len(places))
-        yield _block(leads, _above(leads, 0.0), each, PLATEAU, at=at)
+    yield from (Shape(PLATEAU, PRIOR_PLATEAU / len(places), at=at) for at in places)
