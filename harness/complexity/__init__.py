@@ -1,7 +1,31 @@
-"""How a cost grows: laws with intervals, and a verdict that is not falsely "confirmed". No torch."""
+"""How a cost grows: laws with intervals, and a verdict that is not falsely "confirmed". No torch.
 
+``infer`` judges a sweep over one variable, ``infer_terms`` a known form in several.
+"""
+
+from harness.complexity.compare import Crossover, Frontier, crossovers, frontier
 from harness.complexity.fit import Fit, infer
+from harness.complexity.impossible import Impossibility, impossibilities, roofline_seconds
 from harness.complexity.laws import LAWS, Law, LawError, parse_law
+from harness.complexity.terms import Estimate, Terms, infer_terms
 from harness.complexity.verdict import Verdict
 
-__all__ = ["LAWS", "Fit", "Law", "LawError", "Verdict", "infer", "parse_law"]
+__all__ = [
+    "LAWS",
+    "Crossover",
+    "Estimate",
+    "Fit",
+    "Frontier",
+    "Impossibility",
+    "Law",
+    "LawError",
+    "Terms",
+    "Verdict",
+    "crossovers",
+    "frontier",
+    "impossibilities",
+    "infer",
+    "infer_terms",
+    "parse_law",
+    "roofline_seconds",
+]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.complexity.laws import Array
-from harness.complexity.structures import PLATEAU, Bools, Ints, Structures
+from harness.complexity.structures import PLATEAU, SUM, Bools, Ints, Structures
 from harness.complexity.summary import Summary
 
 #: Grids of tau; counts are exact down to rounding.
@@ -61,7 +61,7 @@ def fit_structures(structures: Structures, data: Summary, prune: float = PRUNE) 
     """Relative least squares, pruning of the hopeless, then two Gauss-Newton steps on log residuals."""
     taus, log_prior_tau = tau_grid(data.kind)
     columns, scale = _relative_columns(structures, data)
-    keep = _promising(structures, columns, _variance(structures, data, taus[::2]), prune)
+    keep = _promising(structures, data, columns, prune)
     structures, columns, scale = structures.take(keep), columns[keep], scale[keep]
     variance = _variance(structures, data, taus)
     c = _linear(columns, variance)
@@ -69,16 +69,19 @@ def fit_structures(structures: Structures, data: Summary, prune: float = PRUNE) 
         c = _gauss_newton(columns, variance, c)
     log_weight = _log_likelihood(columns, variance, c) + structures.log_prior[:, None]
     log_weight += _log_occam(structures, columns, variance, c) + log_prior_tau
-    log_weight[~_admissible(structures, columns, c)] = -np.inf
+    log_weight[~_admissible(structures, data, columns, c)] = -np.inf
     c = c / scale[:, None, :]
     log_weight[~_continuous(structures, data, c)] = -np.inf
     return Fitted(structures, taus, c, log_weight)
 
 
-def _promising(structures: Structures, columns: Array, variance: Array, prune: float) -> Ints:
+def _promising(structures: Structures, data: Summary, columns: Array, prune: float) -> Ints:
     """Rows whose likelihood after the linear fit, at some tau, is near the best."""
-    rough = _log_likelihood(columns, variance, _linear(columns, variance))
-    best = rough.max(axis=1) + structures.log_prior
+    variance = _variance(structures, data, tau_grid(data.kind)[0][::2])
+    c = _linear(columns, variance)
+    rough = _log_likelihood(columns, variance, c) + structures.log_prior[:, None]
+    rough[~_admissible(structures, data, columns, c)] = -np.inf
+    best = rough.max(axis=1)
     return np.flatnonzero(best > best.max() - prune)
 
 
@@ -132,11 +135,14 @@ def _log_det(matrix: Array) -> Array:
 
 
 def _linear(columns: Array, variance: Array) -> Array:
-    """Weighted least squares of f / t to one, shape (B, T, 3)."""
+    """Weighted least squares of f / t to one, then rescaled, shape (B, T, 3)."""
     products = columns[..., :, None] * columns[..., None, :]
     weights = 1 / variance
     normal = weights @ products.reshape(*products.shape[:2], 9)
-    return _solve(normal.reshape(*weights.shape[:2], 3, 3), weights @ columns)
+    c = _solve(normal.reshape(*weights.shape[:2], 3, 3), weights @ columns)
+    # The best common factor on log residuals is exact, which also makes one-term fits exact.
+    mean = (weights * np.log(_relative_fit(columns, c))).sum(axis=-1) / weights.sum(axis=-1)
+    return np.asarray(c * np.exp(-mean)[..., None])
 
 
 def _relative_fit(columns: Array, c: Array) -> Array:
@@ -187,11 +193,16 @@ def _log_occam(structures: Structures, columns: Array, variance: Array, c: Array
     return np.asarray(-0.5 * (log_det + prior))
 
 
-def _admissible(structures: Structures, columns: Array, c: Array) -> Bools:
-    """Present terms have positive coefficients, regimes positive costs on both sides; shape (B, T)."""
+def _admissible(structures: Structures, data: Summary, columns: Array, c: Array) -> Bools:
+    """Present terms have positive coefficients, regimes positive costs on both sides; shape (B, T).
+
+    Counts may subtract lower-order terms: a window of w pairs n*w - w^2/2 positions.
+    """
     present = columns.any(axis=1)[:, None, :]
     regime = structures.is_regime[:, None]
     positive = (c > 0) | ~present
+    if data.kind == "count":
+        positive[..., 1:] |= (structures.kind == SUM)[:, None, None]
     positive[..., 2] |= regime & (c[..., 0] + c[..., 2] > 0)
     good = positive.all(axis=-1) & np.isfinite(c).all(axis=-1)
     return np.asarray(good & (c @ np.swapaxes(columns, 1, 2) > FLOOR).all(axis=-1))

@@ -14,6 +14,7 @@ from harness.complexity.structures import (
     FREE_RANGE,
     Bools,
     Ints,
+    Leads,
     Structures,
     concatenate,
     enumerate_structures,
@@ -145,7 +146,7 @@ class Posterior:
 
 def infer_posterior(data: Summary) -> Posterior:
     """Fit the table's laws and a free power, and weigh them by evidence."""
-    table = fit_structures(enumerate_structures(data.sizes, table_leads()), data)
+    table = _fit_leads(table_leads(), data)
     free, grid = fit_free_power(data)
     mixture = _mixture((table, free), data)
     mass = np.bincount(mixture.law, weights=mixture.weight, minlength=len(NAMES))
@@ -157,12 +158,12 @@ def infer_posterior(data: Summary) -> Posterior:
 def fit_free_power(data: Summary) -> tuple[Fitted, Array]:
     """Fits of n^p on a grid of p that is refined where the posterior mass is, and that grid."""
     grid = COARSE_POWERS
-    fitted = _fit_powers(grid, data)
+    fitted = _fit_leads(free_leads(grid), data)
     for _ in range(MAX_REFINEMENTS):
         new = _refinement(fitted, grid, data)
         if not new.size:
             break
-        fitted, grid = _join_fits(fitted, _fit_powers(new, data)), np.union1d(grid, new)
+        fitted, grid = _join_fits(fitted, _fit_leads(free_leads(new), data)), np.union1d(grid, new)
     # Trapezoid weights turn the density in p into the mass of each grid point.
     half = np.diff(grid) / 2
     width = np.append(half, 0.0) + np.append(0.0, half)
@@ -170,8 +171,9 @@ def fit_free_power(data: Summary) -> tuple[Fitted, Array]:
     return replace(fitted, log_weight=fitted.log_weight + np.log(width)[row, None]), grid
 
 
-def _fit_powers(powers: Array, data: Summary) -> Fitted:
-    return fit_structures(enumerate_structures(data.sizes, free_leads(powers)), data)
+def _fit_leads(leads: Leads, data: Summary) -> Fitted:
+    exact = data.kind == "count"
+    return fit_structures(enumerate_structures(data.sizes, leads, exact), data)
 
 
 def _join_fits(first: Fitted, second: Fitted) -> Fitted:
@@ -223,11 +225,12 @@ def _exponent(free: Fitted, grid: Array, data: Summary) -> tuple[float, tuple[fl
 
 
 def _shares(structures: Structures, c: Array, data: Summary) -> Array:
-    """Shares (B, T, 3) of lead, constant and lower term at the largest size."""
+    """Shares (B, T, 3) of lead, constant and lower term (by size) in the cost at the largest size."""
     parts = structures.columns(data.sizes[-1:])[:, 0][:, None, :] * c
     regime = structures.is_regime[:, None]
     parts[..., 0] += np.where(regime, parts[..., 2], 0.0)
     parts[..., 2] = np.where(regime, 0.0, parts[..., 2])
+    parts = np.abs(parts)
     total = parts.sum(axis=-1, keepdims=True)
     return np.asarray(parts / np.where(total > 0, total, 1.0))
 

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from harness.complexity.laws import LAWS, Array
 
-SUM, JUMP, MARGINAL, GRADUAL, BAD_SIZE, PLATEAU = range(6)
+SUM, JUMP, MARGINAL, GRADUAL, BAD_SIZE, PLATEAU, SMALL_SIZES = range(7)
 #: Prior probabilities of the kinds of structure.
 PRIOR_SUM, PRIOR_REGIME, PRIOR_BAD_SIZE, PRIOR_PLATEAU = 0.72, 0.15, 0.05, 0.08
+PRIOR_SMALL_SIZES = 0.01
 #: Lower-order terms beside the lead: (constant?, power or 0 for none) -> prior probability.
 LOWER = {
     (False, 0.0): 0.3,
@@ -106,7 +107,9 @@ class Structures:
 
     def extra_variance(self, sizes: Array) -> Array:
         """A bad size is one whose log cost is off by a further N(0, .5^2), shape (B, s)."""
-        bad = (self.kind == BAD_SIZE)[:, None] & (self.at[:, None] == sizes[None, :])
+        kind, at = self.kind[:, None], self.at[:, None]
+        bad = (kind == BAD_SIZE) & (at == sizes[None, :])
+        bad |= (kind == SMALL_SIZES) & (at >= sizes[None, :])
         return np.where(bad, BAD_SIZE_DEVIATION**2, 0.0)
 
 
@@ -141,9 +144,11 @@ class Shape:
         return max(self.lower, 0.0) if grows or self.lower else -np.inf
 
 
-def enumerate_structures(sizes: Array, leads: Leads) -> Structures:
-    """Every structure of every lead over the sizes (m,) of a sweep."""
+def enumerate_structures(sizes: Array, leads: Leads, exact: bool = False) -> Structures:
+    """Every structure of every lead over the sizes (m,) of a sweep; exact: for counts."""
     shapes = [*_sums(), *_regimes(sizes), *_bad_sizes(sizes), *_plateaus(sizes)]
+    if exact:
+        shapes += _small_sizes(sizes)
     floor = np.array([shape.floor for shape in shapes])
     log_prior = np.log(_normalised(shapes, _above(leads, floor)))
     row, column = np.nonzero(_above(leads, floor))
@@ -212,3 +217,10 @@ def _bad_sizes(sizes: Array) -> Iterator[Shape]:
 def _plateaus(sizes: Array) -> Iterator[Shape]:
     places = _places(sizes)
     yield from (Shape(PLATEAU, PRIOR_PLATEAU / len(places), at=at) for at in places)
+
+
+def _small_sizes(sizes: Array) -> Iterator[Shape]:
+    """Counts of padded, tiled or capped work follow their law only from some size on."""
+    ends = sizes[1 : max(sizes.size - 4, 1)].tolist()
+    for at, (constant, weight) in product(ends, OVERHEAD.items()):
+        yield Shape(SMALL_SIZES, PRIOR_SMALL_SIZES / len(ends) * weight, constant, at=at)
