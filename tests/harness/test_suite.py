@@ -75,7 +75,7 @@ MISTAKES = {
     "unknown override": (
         GOOD + "devices:\n  cuda:\n    axis: {}\n", 10, "devices.cuda.axis", "did you mean 'axes'"),
     "override's axis": (
-        GOOD + "devices:\n  cuda:\n    axes:\n      head: 3\n", 11, "devices.cuda.axes.head", "did you mean 'heads'"),
+        GOOD + "devices:\n  cuda:\n    axes:\n      head: 3\n", 11, "cuda.axes.head", "did you mean 'heads'"),
     "override's implementation": (
         GOOD + "devices:\n  cuda:\n    implementations: [naive, sdpa]\n", 10, "implementations.1", "sdpa"),
     "named twice": (GOOD.replace("sdpa_math", "naive"), 4, "implementations.1", "twice"),
