@@ -96,6 +96,10 @@ class Implementation:
         return device in self.interpreted_on
 
 
+class Unsupported(Exception):
+    """Raised by a call that meets what it cannot do; the text is the reason, in words."""
+
+
 class UnknownName(LookupError):
     """A name that is not in a registry; `nearest` is the closest one that is, or None."""
 
