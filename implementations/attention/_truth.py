@@ -1,0 +1,175 @@
+"""The plain formula, evaluated in any dtype over blocks of bounded size, and the tally of errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from implementations.attention import _masks as masks
+from implementations.attention.problem import AttentionInputs, AttentionProblem
+from implementations.operation import Errors
+
+#: (query, key) pairs evaluated at once: some ten such matrices of float64 are alive, 80 MB.
+BLOCK_PAIRS = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some key/value heads, all sampled rows of the query heads that share them.
+
+    q, grad (heads, group, rows, head_dim), grad None without gradients; k, v (heads, kv_len, head_dim);
+    allowed (heads or 1, group or 1, rows, kv_len) or None; tested: the tensors judged, likewise cut.
+    """
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    grad: Tensor | None
+    allowed: Tensor | None
+    scale: float
+    tested: Mapping[str, Tensor]
+
+    @property
+    def rows_at_once(self) -> int:
+        """Rows whose block of pairs keeps within bounds."""
+        heads, group, rows, _ = self.q.shape
+        return max(1, min(rows, BLOCK_PAIRS // (heads * group * self.k.shape[1])))
+
+
+def parts(
+    problem: AttentionProblem,
+    inputs: AttentionInputs,
+    tested: Mapping[str, Tensor],
+    rows: Sequence[int],
+) -> Iterator[Part]:
+    """Cut a problem into parts of bounded size."""
+    index = torch.tensor(rows, device=inputs.q.device)
+    cut = _Cut(problem, index)
+    queries = {"q": inputs.q, "output": tested["output"]}
+    if len(tested) > 1:
+        queries |= {"grad": inputs.grad_output, "grad_q": tested["grad_q"]}
+    by_row = {name: cut.queries(tensor) for name, tensor in queries.items()}
+    keys = {"k": inputs.k, "v": inputs.v} | {n: t for n, t in tested.items() if n in ("grad_k", "grad_v")}
+    by_key = {name: cut.keys(tensor) for name, tensor in keys.items()}
+    allowed = cut.allowed(inputs)
+    total = problem.batch * problem.n_kv_heads
+    step = max(1, BLOCK_PAIRS // (problem.group_size * min(len(rows), 64) * problem.n_keys))
+    for start in range(0, total, step):
+        some = slice(start, start + step)
+        here = {name: tensor[some] for name, tensor in (by_row | by_key).items()}
+        yield Part(
+            q=here["q"],
+            k=here["k"],
+            v=here["v"],
+            grad=here.get("grad"),
+            allowed=allowed if allowed is None or allowed.shape[0] == 1 else allowed[some],
+            scale=problem.scale,
+            tested={name: here[name] for name in tested},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """Lays tensors out by key/value head: (batch · kv_heads, group, rows, ...)."""
+
+    problem: AttentionProblem
+    rows: Tensor
+
+    def queries(self, tensor: Tensor) -> Tensor:
+        chosen = tensor.detach().index_select(2, self.rows)
+        return chosen.unflatten(1, (-1, self.problem.group_size)).flatten(0, 1)
+
+    def keys(self, tensor: Tensor) -> Tensor:
+        return tensor.detach().flatten(0, 1)
+
+    def allowed(self, inputs: AttentionInputs) -> Tensor | None:
+        problem = self.problem
+        everything = masks.sees_everything(problem)
+        keys = torch.arange(problem.n_keys, device=self.rows.device)
+        causal = None if everything else keys <= self.rows[:, None] + problem.causal_offset
+        if inputs.mask is None:
+            return None if causal is None else causal[None, None]
+        shape = (problem.batch, problem.heads, problem.seq_len, problem.n_keys)
+        mask = self.queries(inputs.mask.expand(shape))
+        return mask if causal is None else mask & causal
+
+
+def evaluate(part: Part, dtype: str) -> dict[str, Tensor]:
+    """The output and, where the part has a gradient, grad_q, grad_k and grad_v of the formula in a dtype.
+
+    grad_k and grad_v are summed over the blocks of rows in float64, so that only the formula's own rounding
+    shows.
+    """
+    kind: torch.dtype = getattr(torch, dtype)
+    blocks = [_block(part, start, kind) for start in range(0, part.q.shape[2], part.rows_at_once)]
+    found = {"output": torch.cat([block[0] for block in blocks], 2)}
+    if part.grad is not None:
+        found["grad_q"] = torch.cat([block[1] for block in blocks], 2)
+        for place, name in ((2, "grad_k"), (3, "grad_v")):
+            found[name] = sum((block[place].double() for block in blocks[1:]), blocks[0][place].double())
+    return found
+
+
+def _block(part: Part, start: int, dtype: torch.dtype) -> tuple[Tensor, ...]:
+    """(output,) or (output, grad_q, grad_k, grad_v) of some rows."""
+    some = slice(start, start + part.rows_at_once)
+    leaves = [tensor.to(dtype) for tensor in (part.q[:, :, some], part.k, part.v)]
+    allowed = None if part.allowed is None else part.allowed[:, :, some]
+    if part.grad is None:
+        with torch.no_grad():
+            return (_formula(*leaves, allowed, part.scale),)
+    leaves = [leaf.detach().requires_grad_(True) for leaf in leaves]
+    with torch.enable_grad():
+        output = _formula(*leaves, allowed, part.scale)
+    return output.detach(), *torch.autograd.grad(output, leaves, part.grad[:, :, some].to(dtype))
+
+
+def _formula(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, scale: float) -> Tensor:
+    """softmax(QKᵀ·scale)·V; q (heads, group, rows, head_dim), k, v (heads, kv_len, head_dim)."""
+    group_and_rows = q.shape[1:3]
+    scores = ((q * scale).flatten(1, 2) @ k.mT).unflatten(1, group_and_rows)
+    if allowed is None:
+        return (scores.softmax(-1).flatten(1, 2) @ v).unflatten(1, group_and_rows)
+    opened, blind = masks.open_blind_rows(allowed)
+    weights = scores.masked_fill(~opened, float("-inf")).softmax(-1)
+    output = (weights.flatten(1, 2) @ v).unflatten(1, group_and_rows)
+    return output.masked_fill(blind, 0)
+
+
+class Tally:
+    """Sums squared errors over parts; a row may stand for several."""
+
+    def __init__(self, finite: bool) -> None:
+        self.finite = finite
+        self.wrong = self.true = self.naive = self.largest = 0.0
+        self.yardstick = False
+
+    def add(self, tested: Tensor, truth: Tensor, naive: Tensor | None, weights: list[float] | None) -> None:
+        """Add tensors of the same shape; weights are those of the rows, the last dimension but one."""
+        weight = torch.ones((), dtype=torch.float64, device=truth.device)
+        if weights is not None:
+            weight = torch.tensor(weights, dtype=torch.float64, device=truth.device)[:, None]
+        self.true += float((truth.square() * weight).sum())
+        if naive is not None:
+            self.yardstick = True
+            self.naive += float(((naive.double() - truth).square() * weight).sum())
+        if self.finite:
+            difference = tested.double() - truth
+            self.wrong += float((difference.square() * weight).sum())
+            self.largest = max(self.largest, float(difference.abs().max()))
+
+    def errors(self, name: str) -> Errors:
+        """The errors so far. Against a truth of 0 the relative error of anything else is huge, but finite."""
+        size = max(math.sqrt(self.true), 1e-150)
+        usable = self.yardstick and math.isfinite(self.naive)
+        return Errors(
+            name=name,
+            finite=self.finite,
+            relative=math.sqrt(self.wrong) / size if self.finite else None,
+            max_abs=self.largest if self.finite else None,
+            naive=math.sqrt(self.naive) / size if usable else None,
+        )
