@@ -12,6 +12,10 @@ from implementations.registry import Target
 Call = Callable[[], object]
 
 
+class Unknown(Exception):
+    """The device cannot tell; the message says why, in words."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """When a timer has enough: at least `min_samples`; then once the 95 % interval of the median is
@@ -68,7 +72,7 @@ class Device(Protocol):
         """Bytes that a case may allocate now."""
 
     def peak_memory(self, call: Call) -> Mapping[str, Measurement]:
-        """Peak bytes over the live inputs of one call, or nothing where the device cannot tell."""
+        """Peak bytes over the live inputs of one call. Raises Unknown where the device cannot tell."""
 
     def kernels(self, call: Call) -> tuple[str, ...]:
         """The names of the device kernels, or ATen operators, that one call runs, in order, once each."""
