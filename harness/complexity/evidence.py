@@ -16,8 +16,8 @@ from harness.complexity.structures import PLATEAU, SUM, Bools, Ints, Structures
 from harness.complexity.summary import Summary
 
 #: Grids of tau; counts are exact down to rounding.
-TAUS_TIME = 0.002 * 2.0 ** np.arange(8)
-TAUS_COUNT = 1e-7 * 4.0 ** np.arange(11)
+TAUS_TIME: Array = 0.002 * np.power(2.0, np.arange(8))
+TAUS_COUNT: Array = 1e-7 * np.power(4.0, np.arange(11))
 TAU_SCALE = 0.02
 #: Prior variance of a term's largest share of the cost: that of a uniform share in [0, 1].
 SHARE_VARIANCE = 1 / 12
@@ -198,9 +198,9 @@ def _admissible(structures: Structures, data: Summary, columns: Array, c: Array)
 
     Counts may subtract lower-order terms: a window of w pairs n*w - w^2/2 positions.
     """
-    present = columns.any(axis=1)[:, None, :]
+    present: Bools = np.asarray(columns.any(axis=1))[:, None, :]
     regime = structures.is_regime[:, None]
-    positive = (c > 0) | ~present
+    positive: Bools = np.asarray((c > 0) | ~present)
     if data.kind == "count":
         positive[..., 1:] |= (structures.kind == SUM)[:, None, None]
     positive[..., 2] |= regime & (c[..., 0] + c[..., 2] > 0)

@@ -54,9 +54,7 @@ def faster_than_the_device(
 ) -> Impossibility | None:
     """Times (m,) below the roofline's, or None. Units as in ``roofline_seconds``."""
     x, t = np.asarray(sizes, dtype=np.float64), np.asarray(seconds, dtype=np.float64)
-    least = np.broadcast_to(
-        roofline_seconds(flops, bytes_moved, peak_flops, peak_bandwidth), t.shape
-    )
+    least = np.broadcast_to(roofline_seconds(flops, bytes_moved, peak_flops, peak_bandwidth), t.shape)
     below = (t > 0) & (t * PEAK_SLACK < least)
     if not below.any():
         return None

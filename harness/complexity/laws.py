@@ -46,6 +46,7 @@ class Factor:
     log_power: int = 0
 
     def __call__(self, values: Array) -> Array:
+        """The factor at values of its variable, same shape."""
         log = np.log2(values) ** self.log_power if self.log_power else 1.0
         return np.asarray(values**self.power * log, dtype=np.float64)
 

@@ -30,6 +30,8 @@ EXPONENT_SHARE = 0.30
 #: Extra log error per octave beyond the sweep: the next cache level is not in the data.
 DRIFT_PER_OCTAVE = 0.05
 NEGLIGIBLE = 1e-5
+#: In comparing degrees a logarithm is more than nothing and less than any power.
+LOG_DEGREE = 0.01
 #: The grid of free powers: first pass, and when a cell of it is fine enough.
 COARSE_POWERS = np.linspace(*FREE_RANGE, 42)
 MAX_CELL_MASS = 0.06
@@ -59,19 +61,34 @@ class Mixture:
         return float(self.weight @ values)
 
     def degrees(self) -> tuple[Array, Array]:
-        """Degree of each column's term as one number (N, 3), and the shares (N, 3) that go with it.
-
-        A logarithm weighs .01: more than nothing and less than any power.
-        """
-        lead = self.structures.power + 0.01 * self.structures.log_power
+        """Degree of each column's term as one number (N, 3), and the shares (N, 3) that go with it."""
+        lead = self.structures.power + LOG_DEGREE * self.structures.log_power
         return np.stack([lead, np.zeros_like(lead), self.structures.lower], axis=1), self.shares
 
-    def share_from(self, degree: tuple[float, int], strictly: bool) -> float:
-        """Posterior mean share at the largest size of terms that grow (strictly) faster."""
+    def share_above(self, degree: tuple[float, int]) -> float:
+        """Posterior mean share at the largest size of terms that grow faster than the degree."""
         degrees, shares = self.degrees()
-        least = degree[0] + 0.01 * degree[1]
-        counted = degrees > least + 1e-9 if strictly else degrees > least - 1e-9
-        return self.mean((shares * counted).sum(axis=1))
+        faster = degrees > degree[0] + LOG_DEGREE * degree[1] + 1e-9
+        return self.mean((shares * faster).sum(axis=1))
+
+    def share_ceiling(self, degree: tuple[float, int], largest: Array) -> float:
+        """95 % upper limit of the share at the largest size (1,) of terms of at least the degree.
+
+        Over the curves that have such a term, however improbable they are together: what could
+        hide, not what is expected.
+        """
+        degrees, shares = self.degrees()
+        own = (degrees >= degree[0] + LOG_DEGREE * degree[1] - 1e-9) & (shares > 0)
+        having = own.any(axis=1)
+        if not having.any():
+            return 0.0
+        columns = self.structures.columns(largest)[:, 0]
+        cost = np.abs(columns * self.coefficients).sum(axis=1)
+        variance = (np.einsum("nkk->nk", self.covariance) * own * columns**2).sum(axis=1)
+        deviation = np.sqrt(variance[having]) / cost[having] + 1e-12
+        share, weight = (shares * own).sum(axis=1)[having], self.weight[having]
+        limit = mixture_quantiles(share[:, None], deviation[:, None], weight / weight.sum(), (0.95,))
+        return float(limit[0, 0])
 
     def share_of_degree(self, degree: tuple[float, int]) -> float:
         """Share at the largest size of the term of a degree, free powers within .1 included.
@@ -81,7 +98,7 @@ class Mixture:
         degrees, shares = self.degrees()
         free = (self.structures.law < 0)[:, None] & (np.arange(3) == 0)[None, :]
         slack = np.where(free, 0.1, 1e-9)
-        same = np.abs(degrees - degree[0] - 0.01 * degree[1]) <= slack
+        same = np.abs(degrees - degree[0] - LOG_DEGREE * degree[1]) <= slack
         share = (shares * same).sum(axis=1)
         having = self.weight * (share >= CLASS_SHARE)
         return float(having @ share / having.sum()) if having.sum() > 0 else 0.0
@@ -96,14 +113,14 @@ class Mixture:
     def probability_up_to(self, degree: tuple[float, int]) -> float:
         """Probability that the law grows no faster than the degree."""
         degrees, shares = self.degrees()
-        least = degree[0] + 0.01 * degree[1] + 1e-9
+        least = degree[0] + LOG_DEGREE * degree[1] + 1e-9
         faster = ((degrees > least) & (shares >= CLASS_SHARE)).any(axis=1)
-        return 1.0 - self.mean(faster)
+        return 1.0 - self.mean(np.asarray(faster))
 
     def probability_near(self, power: float, slack: float) -> float:
         """Probability of a free power within ``slack``."""
         near = np.abs(self.structures.power - power) <= slack
-        return self.mean(near & (self.law == len(LAWS)))
+        return self.mean(np.asarray(near & (self.law == len(LAWS))))
 
     def curves(self, sizes: Array) -> tuple[Array, Array]:
         """Mean and variance of ln f at the sizes (s,), both (N, s), without tau."""
@@ -210,7 +227,8 @@ def _mass(fitted: Fitted, grid: Array, keep: Bools) -> Array:
     if not np.isfinite(top):
         return np.zeros(grid.size)
     row = np.searchsorted(grid, fitted.structures.power)
-    return np.bincount(row, weights=np.exp(weight - top).sum(axis=1), minlength=grid.size)
+    mass = np.bincount(row, weights=np.exp(weight - top).sum(axis=1), minlength=grid.size)
+    return mass.astype(np.float64)
 
 
 def _exponent(free: Fitted, grid: Array, data: Summary) -> tuple[float, tuple[float, float]]:

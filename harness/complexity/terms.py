@@ -130,9 +130,7 @@ def infer_terms(
     )
 
 
-def _as_table(
-    columns: Sequence[ArrayLike] | Mapping[str, ArrayLike] | Array, problems: int
-) -> Array:
+def _as_table(columns: Sequence[ArrayLike] | Mapping[str, ArrayLike] | Array, problems: int) -> Array:
     if isinstance(columns, np.ndarray) and columns.ndim == 2 and columns.shape[0] == problems:
         return np.asarray(columns, dtype=np.float64)
     parts = list(columns.values()) if isinstance(columns, Mapping) else list(columns)
@@ -152,9 +150,7 @@ def _usable(table: Array, samples: Sequence[ArrayLike], kind: str) -> tuple[Arra
         standard_error=data.standard_error[good],
     )
     if data.sizes.size < table.shape[1] + 1:
-        raise ValueError(
-            f"insufficient data: {data.sizes.size} usable problems for {table.shape[1]} terms"
-        )
+        raise ValueError(f"insufficient data: {data.sizes.size} usable problems for {table.shape[1]} terms")
     return table[row][good], data
 
 
@@ -162,10 +158,14 @@ def _components(table: Array, data: Summary) -> list[_Component]:
     taus, log_prior = tau_grid(data.kind)
     has_constant = bool((np.ptp(table, axis=0) == 0).any())
     with_overhead = np.column_stack([table, np.ones(len(table))])
-    designs = {0.0: table} if has_constant else {
-        np.log(1 - PRIOR_OVERHEAD): table,
-        np.log(PRIOR_OVERHEAD): with_overhead,
-    }
+    designs = (
+        {0.0: table}
+        if has_constant
+        else {
+            np.log(1 - PRIOR_OVERHEAD): table,
+            np.log(PRIOR_OVERHEAD): with_overhead,
+        }
+    )
     return [
         _component(design, data, tau, log_tau + log_design)
         for log_design, design in designs.items()
@@ -200,8 +200,6 @@ def _fit(relative: Array, weight: Array) -> Array:
     for _ in range(GAUSS_NEWTON_STEPS):
         fit = np.maximum(scaled @ c, 1e-9)
         jacobian = scaled[:, active] / fit[:, None]
-        step = np.linalg.lstsq(
-            jacobian * weight[:, None], -np.log(fit) * weight, rcond=None
-        )[0]
+        step = np.linalg.lstsq(jacobian * weight[:, None], -np.log(fit) * weight, rcond=None)[0]
         c[active] = np.maximum(c[active] + step, 0.0)
     return np.asarray(c / peak)

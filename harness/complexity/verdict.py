@@ -15,8 +15,10 @@ from harness.complexity.posterior import NAMES, Posterior
 from harness.complexity.summary import MIN_SIZES, Summary
 
 CONFIRMED, REFUTED, INCONCLUSIVE = "confirmed", "refuted", "inconclusive"
-CONFIRM_AT, CONFIRM_AT_STRICT, REFUTE_AT = 0.95, 0.99, 0.01
-#: With fewer sizes, or a probable regime change, the stricter threshold applies.
+#: Probability a confirmation needs; with few sizes or a probable regime change; likewise for a law
+#: with a logarithm, which a bend of the cost imitates best.
+CONFIRM_AT, CONFIRM_AT_STRICT, CONFIRM_LOG_AT_STRICT = 0.95, 0.975, 0.99
+REFUTE_AT = 0.01
 MANY_SIZES = 8
 MAX_TAU = 0.08
 MAX_WIDTH_CONFIRM, MAX_WIDTH_REFUTE = 0.4, 0.8
@@ -44,8 +46,9 @@ class Claim:
     """A claimed degree against the evidence, in numbers.
 
     growth is the claim's mean exponent over the sweep (a logarithm counts), interval that of the
-    data; above and own are posterior mean shares at the largest size of terms that grow faster than
-    the claim, and of those that grow at least as fast.
+    data's lead, steepest the largest slope of ln cost over half the sweep; above is the mean share
+    at the largest size of terms that grow faster than the claim, ceiling the share that terms which
+    grow at least as fast could have.
     """
 
     name: str
@@ -55,8 +58,9 @@ class Claim:
     log_power: int
     interval: tuple[float, float]
     share: float
+    steepest: float
     above: float
-    own: float
+    ceiling: float
     best: str
     tau: float
     regime: float
@@ -69,7 +73,9 @@ class Claim:
     def threshold(self) -> float:
         """Probability a confirmation needs."""
         strict = self.sizes < MANY_SIZES or self.regime > 0.5
-        return CONFIRM_AT_STRICT if strict else CONFIRM_AT
+        if not strict:
+            return CONFIRM_AT
+        return CONFIRM_LOG_AT_STRICT if self.log_power else CONFIRM_AT_STRICT
 
     @property
     def tolerance(self) -> float:
@@ -114,8 +120,9 @@ def _weigh(claimed: Law, posterior: Posterior, data: Summary) -> Claim:
         log_power=log_power,
         interval=posterior.interval,
         share=mixture.share_of_degree((power, log_power)),
-        above=mixture.share_from((power, log_power), strictly=True),
-        own=mixture.share_from((power, log_power), strictly=False),
+        steepest=_steepest(data),
+        above=mixture.share_above((power, log_power)),
+        ceiling=mixture.share_ceiling((power, log_power), data.sizes[-1:]),
         best=max(NAMES, key=lambda name: posterior.probabilities[name]),
         tau=mixture.mean(mixture.tau),
         regime=mixture.mean(mixture.structures.is_regime),
@@ -124,6 +131,18 @@ def _weigh(claimed: Law, posterior: Posterior, data: Summary) -> Claim:
         largest=float(data.sizes[-1]),
         kind=data.kind,
     )
+
+
+def _steepest(data: Summary) -> float:
+    """Largest slope of ln cost against ln n between sizes at least half the sweep apart (in log n).
+
+    Drift of the cost per unit is bounded over the sweep, so what it can add to a slope is bounded
+    only over a long way: a step between neighbours proves nothing.
+    """
+    x, y = np.log(data.sizes), data.log_cost
+    run, rise = x[None, :] - x[:, None], y[None, :] - y[:, None]
+    far = run >= (x[-1] - x[0]) / 2 * (1 - 1e-9)
+    return float((rise[far] / run[far]).max())
 
 
 def _probability(claimed: Law, degree: tuple[float, int], posterior: Posterior) -> float:
@@ -184,12 +203,12 @@ def _contradiction(claim: Claim) -> str | None:
     doubtful = claim.tau > MAX_TAU or high - low > MAX_WIDTH_REFUTE or claim.overhead_only
     if doubtful or claim.probability > REFUTE_AT:
         return None
-    if low > claim.growth + claim.guard and claim.above >= MIN_SHARE:
+    if min(low, claim.steepest) > claim.growth + claim.guard and claim.above >= MIN_SHARE:
         return f"grows faster: {_measured(claim)} against {claim.growth:.2f}, over this sweep"
-    if high < claim.growth - claim.guard and claim.own < HIDDEN_SHARE:
+    if max(high, claim.steepest) < claim.growth - claim.guard and claim.ceiling < HIDDEN_SHARE:
         return (
-            f"grows more slowly: {_measured(claim)} against {claim.growth:.2f}; such a term is "
-            f"{claim.own:.1%} of the cost at n = {claim.largest:g}, over this sweep"
+            f"grows more slowly: {_measured(claim)} against {claim.growth:.2f}; such a term is at "
+            f"most {claim.ceiling:.1%} of the cost at n = {claim.largest:g}, over this sweep"
         )
     return None
 
@@ -199,8 +218,9 @@ def _upper(claim: Claim) -> tuple[str, str]:
     limit = claim.growth + claim.tolerance
     if claim.overhead_only and claim.growth > 0:
         return INCONCLUSIVE, f"overhead-bound up to n = {claim.largest:g}: extend the range"
-    if low > claim.growth + claim.guard and _contradiction(claim):
-        return REFUTED, f"grows faster: {_measured(claim)} against {claim.growth:.2f}"
+    contradiction = _contradiction(claim)
+    if contradiction and low > claim.growth:
+        return REFUTED, contradiction
     if claim.tau > MAX_TAU:
         return INCONCLUSIVE, f"sizes scatter by {claim.tau:.0%} beyond what repeats explain"
     if claim.probability_below < claim.threshold or claim.above > HIDDEN_SHARE:
