@@ -12,7 +12,7 @@ _MALLOC = {
     "MALLOC_TRIM_THRESHOLD_": _KEEP,
     "MALLOC_TOP_PAD_": str(1 << 26),
 }
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 
 def worker_environment(kind: str, interpreted: bool) -> dict[str, str]:

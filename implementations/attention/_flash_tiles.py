@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
+
+#: The forward kernel, the backward kernel that owns keys (dK, dV) and the one that owns queries (dQ).
+Kind = Literal["forward", "keys", "queries"]
+KINDS: tuple[Kind, ...] = ("forward", "keys", "queries")
+#: The kernels' arguments that are read tile after tile, through pointers or descriptors.
+STREAMED: dict[Kind, tuple[str, str]] = {
+    "forward": ("K", "V"), "keys": ("Q", "D_OUT"), "queries": ("K", "V"),
+}  # fmt: skip
 
 #: Bytes of shared memory that one block may have, by compute capability.
 SHARED_BYTES = {80: 166_912, 86: 101_376, 87: 166_912, 89: 101_376,
@@ -16,7 +24,7 @@ LEAST_SHARED_BYTES = 101_376
 class Tile:
     """One configuration: `m` queries × `n` keys per step, on `warps` warps, copying `stages` steps ahead.
 
-    `descriptors` says that K and V come through the copy engine (TMA) of Hopper and later.
+    `descriptors` says that streamed tensors come through the copy engine (TMA) of Hopper and later.
     """
 
     m: int
@@ -25,14 +33,15 @@ class Tile:
     stages: int
     descriptors: bool = False
 
-    def shared_bytes(self, block_d: int, itemsize: int) -> int:
-        """Shared memory of the forward kernel: the query tile, and K and V tiles in flight."""
-        in_flight = 2 * max(1, self.stages - 1)
-        return (self.m + in_flight * self.n) * block_d * itemsize + 2048
+    def streamed_rows(self, kind: Kind) -> int:
+        """Rows of the tiles that are read one after another."""
+        return self.m if kind == "keys" else self.n
 
 
 #: Triton's interpreter runs exactly this one.
 INTERPRETED = Tile(64, 64, 4, 1)
+#: Rows that one program of the kernel for rowsum(dO ∘ O) takes.
+DELTA_ROWS = 64
 
 
 def block_d(head_dim: int) -> int:
@@ -45,24 +54,50 @@ def shared_limit(capability: int) -> int:
     return SHARED_BYTES.get(capability, LEAST_SHARED_BYTES)
 
 
-def forward_tiles(capability: int, head_dim: int, itemsize: int, descriptors: bool) -> tuple[Tile, ...]:
-    """The forward configurations worth trying, the one expected to be best first."""
+def shared_bytes(kind: Kind, tile: Tile, capability: int, head_dim: int, itemsize: int) -> int:
+    """Shared memory that a kernel needs, from above: what it holds, what is in flight, the weights."""
+    held = {"forward": tile.m, "keys": 2 * tile.n, "queries": 2 * tile.m}[kind]
+    # Asynchronous tensor-core instructions read their operands from shared memory a step longer.
+    in_flight = 2 * max(1, tile.stages if capability in (90, 100, 103) else tile.stages - 1)
+    weights = 0 if kind == "forward" else tile.m * tile.n
+    return ((held + in_flight * tile.streamed_rows(kind)) * block_d(head_dim) + weights) * itemsize + 1024
+
+
+def tiles(kind: Kind, capability: int, head_dim: int, itemsize: int, descriptors: bool) -> tuple[Tile, ...]:
+    """The configurations worth trying, the one expected to be best first."""
+    descriptors = descriptors and capability >= 90
+    shapes = _SHAPES[kind] if itemsize < 4 else _FP32_SHAPES
     limit, width = shared_limit(capability), block_d(head_dim)
     fitting = [
         tile
-        for tile in _candidates(capability, width, itemsize, descriptors and capability >= 90)
-        if tile.shared_bytes(width, itemsize) <= limit
+        for shape in shapes.get(width, shapes[64])
+        for tile in [Tile(*shape, descriptors)]
+        if shared_bytes(kind, tile, capability, head_dim, itemsize) <= limit
     ]
-    return tuple(fitting) or (Tile(16, 16, 4, 1),)
+    return tuple(fitting) or (Tile(16, 16, 4, 1, descriptors),)
 
 
-def _candidates(capability: int, width: int, itemsize: int, descriptors: bool) -> Iterator[Tile]:
-    if itemsize == 4:  # products without tensor cores: registers are the limit
-        yield from (Tile(32, 32, 4, 2, descriptors), Tile(32, 32, 8, 2, descriptors))
-        yield from (Tile(16, 32, 4, 2, descriptors), Tile(16, 16, 4, 1, descriptors))
-        return
-    for m, n, warps in ((128, 64, 4), (128, 64, 8), (64, 64, 4), (128, 128, 8), (128, 32, 4), (64, 32, 4)):
-        if m * width > 128 * 64 * (warps // 4):  # the accumulator would spill
-            continue
-        for stages in (3, 4, 2):
-            yield Tile(m, n, warps, stages, descriptors)
+#: kind -> width of the head dimension -> (m, n, warps, stages).
+_SHAPES: dict[Kind, dict[int, list[tuple[int, int, int, int]]]] = {
+    "forward": {
+        64: [(128, 64, 4, 3), (128, 64, 4, 4), (128, 64, 8, 3), (64, 64, 4, 3), (128, 128, 8, 3)],
+        128: [(128, 64, 8, 3), (128, 64, 8, 2), (64, 64, 4, 3), (64, 64, 4, 2), (128, 128, 8, 2)],
+        256: [(128, 64, 8, 2), (64, 64, 8, 2), (64, 32, 4, 2), (128, 32, 8, 2)],
+    },
+    "keys": {
+        64: [(64, 64, 8, 3), (64, 64, 4, 2), (32, 128, 8, 3), (64, 128, 8, 2), (32, 64, 4, 3)],
+        128: [(64, 64, 8, 2), (32, 64, 8, 3), (32, 64, 4, 2), (64, 128, 8, 2), (32, 128, 8, 2)],
+        256: [(32, 32, 8, 2), (32, 64, 8, 1), (16, 64, 8, 1)],
+    },
+    "queries": {
+        64: [(64, 64, 4, 3), (128, 32, 4, 3), (128, 64, 8, 3)],
+        128: [(64, 64, 8, 2), (128, 32, 8, 2), (128, 64, 8, 2), (64, 32, 4, 2)],
+        256: [(64, 32, 8, 1), (32, 32, 8, 2)],
+    },
+}  # fmt: skip
+#: Products of float32 without tensor cores: registers are the limit.
+_FP32_SHAPES: dict[int, list[tuple[int, int, int, int]]] = {
+    64: [(32, 32, 4, 2), (32, 32, 8, 2), (16, 32, 4, 2), (16, 16, 4, 1)],
+    128: [(32, 32, 8, 2), (16, 32, 4, 2), (16, 16, 4, 1)],
+    256: [(16, 16, 4, 1), (16, 16, 8, 1)],
+}

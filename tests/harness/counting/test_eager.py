@@ -174,7 +174,7 @@ def test_attention_without_a_formula_is_an_error() -> None:
     library = torch.library.Library("attnbench_test", "FRAGMENT")
     library.define("my_attention(Tensor x) -> Tensor")
     library.impl("my_attention", lambda x: x.clone(), "CPU")
-    with pytest.raises(NoFormula, match="attnbench_test.my_attention"):
+    with pytest.raises(NoFormula, match=r"attnbench_test\.my_attention"):
         count(lambda: torch.ops.attnbench_test.my_attention(torch.ones(2)))
 
 
