@@ -199,7 +199,7 @@ def describe(choice: Choice, ready: Ready) -> Run:
 
 def _card(name: str) -> ImplementationCard:
     known = registry.lookup(name)
-    return ImplementationCard(name, known.summary, known.exact, known.laws)
+    return ImplementationCard(name, known.summary, known.exact, dict(known.laws))
 
 
 def _now() -> str:
