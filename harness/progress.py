@@ -56,6 +56,11 @@ def outcome(result: Result) -> str:
     return in_words(time_) if time_ is not None else "; ".join(result.notes.values()) or "ok"
 
 
+def time_left(left: float) -> str:
+    """The predicted time that remains, to the second; nothing while it is not predicted or is over."""
+    return f" ({in_words(float(round(left)))} left)" if left >= 1 else ""
+
+
 @dataclass(slots=True)
 class PlainProgress:
     """One line a row, for logs."""
@@ -81,7 +86,7 @@ class PlainProgress:
         self.done += 1
         name = label(result.case.implementation, dict(result.case.problem), self.swept)
         self.console.print(
-            f"[{self.done}/{self.total}] {name}: {outcome(result)} ({in_words(left)} left)",
+            f"[{self.done}/{self.total}] {name}: {outcome(result)}{time_left(left)}",
             highlight=False, markup=False, soft_wrap=True,
         )  # fmt: skip
 
@@ -133,7 +138,7 @@ class BarProgress:
 
     def row(self, result: Result, left: float) -> None:
         """Advance; a row that is not ok is printed above the bar with its reason."""
-        self.bar.update(self.task, advance=1, left=f"{in_words(left)} left")
+        self.bar.update(self.task, advance=1, left=time_left(left))
         if result.status not in (Status.OK, Status.UNSUPPORTED):
             name = label(result.case.implementation, dict(result.case.problem), self.swept)
             self.console.print(f"{name}: {outcome(result)}", highlight=False, markup=False)

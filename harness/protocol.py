@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import TypeAdapter
 
@@ -105,12 +105,13 @@ Answer = Ready | Touch | Probed | Measured | Done
 
 _REQUEST: TypeAdapter[Request] = TypeAdapter(Request)
 _ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
+_MESSAGE: TypeAdapter[Request | Answer] = TypeAdapter(Request | Answer)
 
 
 def write(message: Request | Answer) -> bytes:
     """One line of strict JSON."""
-    adapter: TypeAdapter[Any] = TypeAdapter(type(message))
-    return json.dumps(adapter.dump_python(message, mode="json"), allow_nan=False).encode() + b"\n"
+    data = _MESSAGE.dump_python(message, mode="json")
+    return json.dumps(data, allow_nan=False).encode() + b"\n"
 
 
 def read_request(line: bytes) -> Request:

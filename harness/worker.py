@@ -42,6 +42,7 @@ class Worker:
         for plugin in start.plugins:
             load_plugin(Path(plugin))
         self.device: Device = open_device(start.device)
+        gc.freeze()  # what was imported stays: collections after a case then look at the case alone
         sampling = self.device.sampling
         self.say(protocol.Ready(environment.capture(self.device), sampling.max_samples, sampling.seconds))
 

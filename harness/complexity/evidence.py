@@ -141,7 +141,8 @@ def _linear(columns: Array, variance: Array) -> Array:
     normal = weights @ products.reshape(*products.shape[:2], 9)
     c = _solve(normal.reshape(*weights.shape[:2], 3, 3), weights @ columns)
     # The best common factor on log residuals is exact, which also makes one-term fits exact.
-    mean = (weights * np.log(_relative_fit(columns, c))).sum(axis=-1) / weights.sum(axis=-1)
+    residual = np.log(_relative_fit(columns, c))
+    mean = np.einsum("btm,btm->bt", weights, residual) / weights.sum(axis=-1)
     return np.asarray(c * np.exp(-mean)[..., None])
 
 
@@ -152,8 +153,8 @@ def _relative_fit(columns: Array, c: Array) -> Array:
 
 def _log_likelihood(columns: Array, variance: Array, c: Array) -> Array:
     residual = np.log(_relative_fit(columns, c))
-    terms = residual**2 / variance + np.log(2 * np.pi * variance)
-    return np.asarray(-0.5 * terms.sum(axis=-1))
+    square = np.einsum("btm,btm->bt", residual / variance, residual)
+    return np.asarray(-0.5 * (square + np.log(2 * np.pi * variance).sum(axis=-1)))
 
 
 def _gauss_newton(columns: Array, variance: Array, c: Array) -> Array:
@@ -198,14 +199,14 @@ def _admissible(structures: Structures, data: Summary, columns: Array, c: Array)
 
     Counts may subtract lower-order terms: a window of w pairs n*w - w^2/2 positions.
     """
-    present: Bools = np.asarray(columns.any(axis=1))[:, None, :]
+    present = structures.present[:, None, :]
     regime = structures.is_regime[:, None]
     positive: Bools = np.asarray((c > 0) | ~present)
     if data.kind == "count":
         positive[..., 1:] |= (structures.kind == SUM)[:, None, None]
     positive[..., 2] |= regime & (c[..., 0] + c[..., 2] > 0)
     good = positive.all(axis=-1) & np.isfinite(c).all(axis=-1)
-    return np.asarray(good & (c @ np.swapaxes(columns, 1, 2) > FLOOR).all(axis=-1))
+    return np.asarray(good & ((c @ np.swapaxes(columns, 1, 2)).min(axis=-1) > FLOOR))
 
 
 def _continuous(structures: Structures, data: Summary, c: Array) -> Bools:

@@ -34,7 +34,9 @@ NEGLIGIBLE = 1e-5
 LOG_DEGREE = 0.01
 #: The grid of free powers: first pass, and when a cell of it is fine enough.
 COARSE_POWERS = np.linspace(*FREE_RANGE, 42)
-MAX_CELL_MASS = 0.06
+MAX_CELL_MASS = 0.12
+SUBCELLS = 16
+DENSITY_FLOOR = 1e-30
 MIN_CELL = 1e-9
 MAX_REFINEMENTS = 12
 NAMES = (*LAWS, OTHER)
@@ -165,7 +167,7 @@ def infer_posterior(data: Summary) -> Posterior:
     """Fit the table's laws and a free power, and weigh them by evidence."""
     table = _fit_leads(table_leads(), data)
     free, grid = fit_free_power(data)
-    mixture = _mixture((table, free), data)
+    mixture = _mixture((table, _as_mass(free, grid)), data)
     mass = np.bincount(mixture.law, weights=mixture.weight, minlength=len(NAMES))
     exponent, interval = _exponent(free, grid, data)
     probabilities = dict(zip(NAMES, (mass / mass.sum()).tolist(), strict=True))
@@ -181,11 +183,15 @@ def fit_free_power(data: Summary) -> tuple[Fitted, Array]:
         if not new.size:
             break
         fitted, grid = _join_fits(fitted, _fit_leads(free_leads(new), data)), np.union1d(grid, new)
-    # Trapezoid weights turn the density in p into the mass of each grid point.
+    return fitted, grid
+
+
+def _as_mass(fitted: Fitted, grid: Array) -> Fitted:
+    """Trapezoid weights turn the density in p into the mass of each point of the grid."""
     half = np.diff(grid) / 2
     width = np.append(half, 0.0) + np.append(0.0, half)
     row = np.searchsorted(grid, fitted.structures.power)
-    return replace(fitted, log_weight=fitted.log_weight + np.log(width)[row, None]), grid
+    return replace(fitted, log_weight=fitted.log_weight + np.log(width)[row, None])
 
 
 def _fit_leads(leads: Leads, data: Summary) -> Fitted:
@@ -205,13 +211,23 @@ def _join_fits(first: Fitted, second: Fitted) -> Fitted:
 def _refinement(fitted: Fitted, grid: Array, data: Summary) -> Array:
     """New powers that split every cell of the grid with too much of the posterior mass."""
     new: list[Array] = []
+    gap = np.diff(grid)
     for keep in (_leading(fitted, data), np.ones(fitted.log_weight.shape, dtype=bool)):
-        density = _mass(fitted, grid, keep)
-        mass = (density[1:] + density[:-1]) * np.diff(grid)
-        gap = np.diff(grid)
-        heavy = np.flatnonzero((mass > MAX_CELL_MASS * mass.sum()) & (gap > MIN_CELL))
+        _, mass = _interpolated(grid, _log_density(fitted, grid, keep))
+        cell = mass.reshape(gap.size, -1).sum(axis=1)
+        heavy = np.flatnonzero((cell > MAX_CELL_MASS) & (gap > MIN_CELL))
         new += [grid[heavy] + gap[heavy] * u for u in (0.25, 0.5, 0.75)]
     return np.unique(np.concatenate(new))
+
+
+def _interpolated(grid: Array, log_density: Array) -> tuple[Array, Array]:
+    """Ends and masses of SUBCELLS parts of each cell, ln density being linear within a cell."""
+    u = (np.arange(SUBCELLS) + 0.5) / SUBCELLS
+    gap = np.diff(grid)[:, None]
+    inside = log_density[:-1, None] + np.diff(log_density)[:, None] * u
+    mass = np.exp(inside - inside.max()) * gap
+    ends = grid[:-1, None] + gap * (u + 0.5 / SUBCELLS)
+    return ends.ravel(), (mass / mass.sum()).ravel()
 
 
 def _leading(fitted: Fitted, data: Summary) -> Bools:
@@ -220,24 +236,24 @@ def _leading(fitted: Fitted, data: Summary) -> Bools:
     return np.asarray(shares[..., 0] >= EXPONENT_SHARE)
 
 
-def _mass(fitted: Fitted, grid: Array, keep: Bools) -> Array:
-    """Weight at each power of the grid, summed over structures and tau, the largest curve being 1."""
+def _log_density(fitted: Fitted, grid: Array, keep: Bools) -> Array:
+    """Ln density at each power of the grid, summed over structures and tau, the largest being 0."""
     weight = np.where(keep, fitted.log_weight, -np.inf)
-    top = weight.max()
+    top = weight.max(initial=-np.inf)
     if not np.isfinite(top):
         return np.zeros(grid.size)
     row = np.searchsorted(grid, fitted.structures.power)
-    mass = np.bincount(row, weights=np.exp(weight - top).sum(axis=1), minlength=grid.size)
-    return mass.astype(np.float64)
+    density = np.bincount(row, weights=np.exp(weight - top).sum(axis=1), minlength=grid.size)
+    return np.asarray(np.log(np.maximum(density / density.max(), DENSITY_FLOOR)))
 
 
 def _exponent(free: Fitted, grid: Array, data: Summary) -> tuple[float, tuple[float, float]]:
     """Median and central 95 % of p over the curves whose lead has a visible share."""
-    mass = _mass(free, grid, _leading(free, data))
-    if not mass.any():
-        mass = _mass(free, grid, np.ones(free.log_weight.shape, dtype=bool))
-    edges = np.concatenate([grid[:1], (grid[1:] + grid[:-1]) / 2, grid[-1:]])
-    cumulative = np.concatenate([[0.0], np.cumsum(mass / mass.sum())])
+    leading = _leading(free, data)
+    visible = leading if np.isfinite(free.log_weight[leading]).any() else np.ones_like(leading)
+    ends, mass = _interpolated(grid, _log_density(free, grid, visible))
+    cumulative = np.concatenate([[0.0], np.cumsum(mass)])
+    edges = np.concatenate([grid[:1], ends])
     low, middle, high = np.interp([0.025, 0.5, 0.975], cumulative, edges).tolist()
     return middle, (low, high)
 
@@ -294,7 +310,7 @@ def _covariance(structures: Structures, c: Array, tau: Array, data: Summary) -> 
     scaled = jacobian / peak[:, None, :]
     normal = np.swapaxes(scaled / variance[..., None], 1, 2) @ scaled
     inverse = np.linalg.inv(normal + 12 * np.eye(3))
-    present = columns.any(axis=1)
+    present = structures.present
     return np.asarray(inverse * (present / peak)[:, :, None] * (present / peak)[:, None, :])
 
 

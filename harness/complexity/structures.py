@@ -78,6 +78,13 @@ class Structures:
         """True where the third column is the increment of a regime change."""
         return np.asarray((self.kind >= JUMP) & (self.kind <= GRADUAL))
 
+    @property
+    def present(self) -> Bools:
+        """Which of the three columns exist, shape (B, 3)."""
+        constant = self.constant | (self.kind == PLATEAU)
+        third = self.is_regime | (self.lower > 0)
+        return np.stack([np.ones_like(constant), constant, third], axis=1)
+
     def lead(self, sizes: Array) -> Array:
         """The leading term at the sizes (s,), shape (B, s)."""
         powers = sizes[None, :] ** self.power[:, None]
@@ -89,7 +96,7 @@ class Structures:
         lead, x, at = self.lead(sizes), sizes[None, :], self.at[:, None]
         kind, after = self.kind[:, None], sizes[None, :] > self.at[:, None]
         plateau = kind == PLATEAU
-        out = np.empty((*lead.shape, 3))
+        out = np.swapaxes(np.empty((lead.shape[0], 3, sizes.size)), 1, 2)  # sizes contiguous
         out[..., 0] = np.where(plateau & ~after, 0.0, lead)
         out[..., 1] = np.where(plateau, ~after, self.constant[:, None])
         out[..., 2] = np.where(self.lower[:, None] > 0, x ** self.lower[:, None], 0.0)

@@ -86,7 +86,7 @@ def _delta(out: Tensor, d_out: Tensor) -> Tensor:
     batch, heads, q_len, head_dim = out.shape
     delta = torch.empty(out.shape[:3], dtype=torch.float32, device=out.device)
     grid = _within_limits(triton.cdiv(q_len, DELTA_ROWS) * batch * heads)
-    with torch.cuda.device_of(out):  # type: ignore[no-untyped-call]
+    with torch.cuda.device_of(out):
         backward_kernels.flash_delta[grid](
             out, d_out, delta, *strides_of(out, d_out), heads, q_len,
             HEAD_DIM=head_dim, BLOCK_D=block_d(head_dim), BLOCK_M=DELTA_ROWS,
@@ -136,7 +136,7 @@ class Launch:
         lengths = (self.q.shape[2].bit_length(), self.k.shape[2].bit_length())
         alike = (self.q.dtype, head_dim, self.attention.causal, lengths)
         kernel = _tuned(self.kind, self.tiles, alike)
-        with torch.cuda.device_of(self.q):  # type: ignore[no-untyped-call]
+        with torch.cuda.device_of(self.q):
             kernel[grid](
                 *arguments, HEAD_DIM=head_dim, BLOCK_D=block_d(head_dim), CAUSAL=self.attention.causal,
                 PRECISION=self.attention.precision, DESCRIPTORS=self.tiles[0].descriptors, WIDE=wide,
