@@ -81,7 +81,7 @@ class _Cut:
 
     def queries(self, tensor: Tensor) -> Tensor:
         chosen = tensor.detach().index_select(2, self.rows)
-        return chosen.unflatten(1, (-1, self.problem.group_size)).flatten(0, 1)
+        return chosen.reshape(-1, self.problem.group_size, *chosen.shape[2:])
 
     def keys(self, tensor: Tensor) -> Tensor:
         return tensor.detach().flatten(0, 1)
@@ -117,27 +117,25 @@ def evaluate(part: Part, dtype: str) -> dict[str, Tensor]:
 def _block(part: Part, start: int, dtype: torch.dtype) -> tuple[Tensor, ...]:
     """(output,) or (output, grad_q, grad_k, grad_v) of some rows."""
     some = slice(start, start + part.rows_at_once)
-    leaves = [tensor.to(dtype) for tensor in (part.q[:, :, some], part.k, part.v)]
+    q, k, v = (tensor.to(dtype) for tensor in (part.q[:, :, some], part.k, part.v))
     allowed = None if part.allowed is None else part.allowed[:, :, some]
     if part.grad is None:
         with torch.no_grad():
-            return (_formula(*leaves, allowed, part.scale),)
-    leaves = [leaf.detach().requires_grad_(True) for leaf in leaves]
+            return (_formula(q, k, v, allowed, part.scale),)
+    q, k, v = leaves = tuple(tensor.detach().requires_grad_(True) for tensor in (q, k, v))
     with torch.enable_grad():
-        output = _formula(*leaves, allowed, part.scale)
+        output = _formula(q, k, v, allowed, part.scale)
     return output.detach(), *torch.autograd.grad(output, leaves, part.grad[:, :, some].to(dtype))
 
 
 def _formula(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, scale: float) -> Tensor:
     """softmax(QKᵀ·scale)·V; q (heads, group, rows, head_dim), k, v (heads, kv_len, head_dim)."""
-    group_and_rows = q.shape[1:3]
-    scores = ((q * scale).flatten(1, 2) @ k.mT).unflatten(1, group_and_rows)
+    scores = ((q * scale).flatten(1, 2) @ k.mT).view(*q.shape[:3], -1)
     if allowed is None:
-        return (scores.softmax(-1).flatten(1, 2) @ v).unflatten(1, group_and_rows)
+        return (scores.softmax(-1).flatten(1, 2) @ v).view(q.shape)
     opened, blind = masks.open_blind_rows(allowed)
     weights = scores.masked_fill(~opened, float("-inf")).softmax(-1)
-    output = (weights.flatten(1, 2) @ v).unflatten(1, group_and_rows)
-    return output.masked_fill(blind, 0)
+    return (weights.flatten(1, 2) @ v).view(q.shape).masked_fill(blind, 0)
 
 
 class Tally:

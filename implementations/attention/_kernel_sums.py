@@ -1,0 +1,138 @@
+"""The two kinds of sums over keys: of plain features, and of features known by their logarithm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from implementations.attention._chunked import divide
+
+Map = Callable[[Tensor], Tensor]
+
+#: The log-feature of padding: below every real one, and finite, so that differences are defined.
+ABSENT = -1e30
+
+
+class PlainSums:
+    """S = Σ φ(k)ᵀv and z = Σ φ(k) of positive features that float32 holds (Katharopoulos et al. 2020)."""
+
+    def __init__(self, features: Map) -> None:
+        self.features = features
+        #: S (batch, kv_heads, 1, features, head_dim) and z (batch, kv_heads, 1, features, 1)
+        self.known: tuple[Tensor, Tensor] | None = None
+
+    def absorb(self, keys: Tensor, values: Tensor, present: Tensor | None) -> None:
+        self._add(self._keys(keys, present), values)
+
+    def read(self, queries: Tensor) -> Tensor:
+        assert self.known is not None
+        phi_q, (S, z) = self.features(queries), self.known
+        return divide(phi_q @ S, phi_q @ z)
+
+    def causal(self, queries: Tensor, keys: Tensor, values: Tensor, present: Tensor | None) -> Tensor:
+        phi_q, phi_k = self.features(queries), self._keys(keys, present)
+        weights = (phi_q @ phi_k.mT).tril_()  # (..., chunk, chunk)
+        numerator, denominator = weights @ values, weights.sum(-1, keepdim=True)
+        if self.known is not None:
+            S, z = self.known
+            numerator, denominator = numerator + phi_q @ S, denominator + phi_q @ z
+        self._add(phi_k, values)
+        return divide(numerator, denominator)
+
+    def _keys(self, keys: Tensor, present: Tensor | None) -> Tensor:
+        phi = self.features(keys)
+        return phi if present is None else phi * present
+
+    def _add(self, phi_k: Tensor, values: Tensor) -> None:
+        S, z = phi_k.mT @ values, phi_k.sum(-2, keepdim=True).mT
+        self.known = (S, z) if self.known is None else (self.known[0] + S, self.known[1] + z)
+
+
+class LogSums:
+    """The same sums of exp(log-features), exact without an epsilon: nothing overflows, and what matters
+    does not underflow.
+
+    Between chunks every feature is kept relative to its own running maximum c over the keys: a query then
+    reads exp(a + c − max), and its denominator is at least 1. Within a chunk a maximum over its keys would
+    let the future into the past, if only by rounding; there each key is kept relative to its own maximum,
+    and rows to the running maximum of those. The two are merged by their log-scales, as flash does. All
+    maxima cancel: they are constants to the gradient.
+    """
+
+    def __init__(self, queries: Map, keys: Map) -> None:
+        self.log_queries, self.log_keys = queries, keys
+        #: S (batch, kv_heads, 1, features, head_dim) and z (batch, kv_heads, 1, features, 1), both
+        #: relative to exp(c); c (batch, kv_heads, 1, 1, features)
+        self.known: tuple[Tensor, Tensor, Tensor] | None = None
+
+    def absorb(self, keys: Tensor, values: Tensor, present: Tensor | None) -> None:
+        self._add(self._logs(keys, present), values, present)
+
+    def read(self, queries: Tensor) -> Tensor:
+        assert self.known is not None
+        numerator, denominator, _ = _read(self.log_queries(queries), self.known)
+        return divide(numerator, denominator)
+
+    def causal(self, queries: Tensor, keys: Tensor, values: Tensor, present: Tensor | None) -> Tensor:
+        a, lk = self.log_queries(queries), self._logs(keys, present)
+        numerator, denominator, scale = _within(a, lk, values, present)
+        if self.known is not None:
+            numerator, denominator = _merge(_read(a, self.known), (numerator, denominator, scale))
+        self._add(lk, values, present)
+        # All of it underflows only where query and key both are some ten times larger than usual.
+        return divide(numerator, denominator, otherwise=values)
+
+    def _logs(self, keys: Tensor, present: Tensor | None) -> Tensor:
+        lk = self.log_keys(keys)
+        return lk if present is None else lk.masked_fill(~present, ABSENT)
+
+    def _add(self, lk: Tensor, values: Tensor, present: Tensor | None) -> None:
+        c = lk.detach().amax(-2, keepdim=True)
+        if self.known is not None:
+            c = torch.maximum(c, self.known[2])
+        phi_k = (lk - c).exp_()
+        phi_k = phi_k if present is None else phi_k * present
+        S, z = phi_k.mT @ values, phi_k.sum(-2, keepdim=True).mT
+        if self.known is not None:
+            kept = (self.known[2] - c).exp_().mT
+            S, z = S + self.known[0] * kept, z + self.known[1] * kept
+        self.known = S, z, c
+
+
+def _read(a: Tensor, known: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    """Numerator, denominator and log-scale of the sums so far, for queries of log-features a."""
+    S, z, c = known
+    phi_q, scale = _exp(a + c)
+    return phi_q @ S, phi_q @ z, scale
+
+
+def _exp(logs: Tensor) -> tuple[Tensor, Tensor]:
+    """exp relative to each row's maximum, and those maxima (..., length, 1)."""
+    largest = logs.detach().amax(-1, keepdim=True)
+    return (logs - largest).exp_(), largest
+
+
+def _within(a: Tensor, lk: Tensor, values: Tensor, present: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Numerator, denominator and log-scale of the keys of one chunk, each row seeing those up to it."""
+    (phi_q, row), (phi_k, key) = _exp(a), _exp(lk)
+    phi_k = phi_k if present is None else phi_k * present
+    running = key.cummax(-2).values  # (..., chunk, 1): the largest key that row i sees
+    # Hidden before the exponential: a later key may be larger than anything the row knows.
+    hidden = torch.ones(key.shape[-2], key.shape[-2], dtype=torch.bool, device=key.device).triu_(1)
+    weights = (phi_q @ phi_k.mT) * (key.mT - running).masked_fill_(hidden, -torch.inf).exp_()
+    return weights @ values, weights.sum(-1, keepdim=True), row + running
+
+
+def _merge(
+    known: tuple[Tensor, Tensor, Tensor], chunk: tuple[Tensor, Tensor, Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Numerator and denominator of both, on the scale of the larger."""
+    (known_top, known_bottom, known_scale), (top, bottom, scale) = known, chunk
+    counts = bottom.detach() > torch.finfo(bottom.dtype).tiny
+    size = torch.where(counts, scale + bottom.detach().log(), -torch.inf)
+    largest = torch.maximum(known_scale, size)
+    of_known = (known_scale - largest).exp()
+    of_chunk = torch.where(counts, (scale - largest).exp(), 0)
+    return known_top * of_known + top * of_chunk, known_bottom * of_known + bottom * of_chunk
