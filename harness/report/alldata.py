@@ -1,0 +1,119 @@
+"""The full data: one row per case on the page, and every stored number in the downloads."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from harness.report.grid import Cell, Grid, columns
+from harness.report.outcomes import STATUS_WORDS
+from harness.report.records import Records, words
+from harness.report.units import Scale, scale_for
+from harness.report.units import name as name_of
+from harness.types import Result, Status
+
+#: Beyond so many rows the page keeps to the main quantities, and the download is compressed.
+LARGE = 1500
+MAIN = ("flops", "error", "error_ratio")
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A link that carries its file, compressed: it works offline and without a script.
+
+    kind  the media type of what is inside
+    """
+
+    name: str
+    kind: str
+    href: str
+    words: str
+
+
+def frame(records: Records) -> pd.DataFrame:
+    """One row per case: the whole problem, status, and every metric with its interval, in s, B and FLOP."""
+    return pd.DataFrame([_flat(result) for result in records.results])
+
+
+def _flat(result: Result) -> dict[str, object]:
+    case = result.case
+    row: dict[str, object] = {"implementation": case.implementation, "operation": case.operation}
+    row |= {"device": case.device} | dict(case.problem)
+    row |= {"status": str(result.status), "reason": result.reason}
+    for name, m in result.metrics.items():
+        row[f"{name} [{m.unit}]"] = m.value
+        row |= {
+            f"{name}.{end} [{m.unit}]": v for end, v in (("low", m.low), ("high", m.high)) if v is not None
+        }
+        if m.samples:
+            row[f"{name}.samples"] = len(m.samples)
+    row["kernels"] = " ".join(result.kernels)
+    row["flags"] = "; ".join(result.flags)
+    row["notes"] = "; ".join(f"{key}: {why}" for key, why in result.notes.items())
+    return row
+
+
+def table(records: Records) -> Grid:
+    """Every case: what varies, how it ended, and what was measured, one unit per column."""
+    axes = [axis for axis in records.axes if axis != records.sweep]
+    axes = [records.sweep, *axes] if records.sweep else axes
+    metrics = shown_metrics(records)
+    scales = {metric: _scale(records, metric) for metric in metrics}
+    heads = [scales[metric].head(name_of(metric)) for metric in metrics]
+    head = ("implementation", *axes, "status", *heads, "remarks")
+    return Grid(
+        f"All {len(records.results)} cases",
+        head,
+        tuple(_row(r, axes, metrics, scales) for r in records.results),
+        columns(head, *heads, *([records.sweep] if records.sweep else [])),
+        key="data-table",
+    )
+
+
+def shown_metrics(records: Records) -> Sequence[str]:
+    """All metrics, or the main ones where there are too many rows for all."""
+    if len(records.results) <= LARGE:
+        return records.metrics
+    main = (records.time, records.memory, *MAIN)
+    return [metric for metric in records.metrics if metric in main]
+
+
+def _scale(records: Records, metric: str) -> Scale:
+    found = [r.metrics[metric] for r in records.results if metric in r.metrics]
+    return scale_for((m.value for m in found), found[0].unit)
+
+
+def _row(
+    result: Result, axes: Sequence[str], metrics: Sequence[str], scales: dict[str, Scale]
+) -> tuple[Cell | str, ...]:
+    problem = result.case.problem
+    good = result.status is Status.OK
+    return (
+        result.case.implementation,
+        *(words(a, problem[a]) if isinstance(problem[a], bool) else str(problem[a]) for a in axes),
+        "ok" if good else Cell(STATUS_WORDS[result.status], "muted" if result.status == "skipped" else "bad"),
+        *(scales[m].show(result.metrics[m].value) if m in result.metrics else "" for m in metrics),
+        "; ".join([result.reason, *result.flags] if result.reason else result.flags),
+    )
+
+
+def downloads(records: Records) -> tuple[Download, ...]:
+    """Every stored number but the raw samples: CSV, and JSON unless the run is large."""
+    name = str(records.run.suite.get("name", "run"))
+    csv = frame(records).to_csv(index=False, lineterminator="\n")
+    links = [_download(f"{name}.csv", "text/csv", csv, "CSV")]
+    if len(records.results) <= LARGE:
+        rows = [{k: v for k, v in _flat(r).items() if v is not None} for r in records.results]
+        text = json.dumps(rows, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        links.append(_download(f"{name}.json", "application/json", text, "JSON"))
+    return tuple(links)
+
+
+def _download(name: str, kind: str, text: str, words: str) -> Download:
+    packed = base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+    return Download(f"{name}.gz", kind, f"data:application/gzip;base64,{packed}", words)

@@ -1,0 +1,207 @@
+"""What a figure shows, as data: series with gaps where nothing was measured, and words for each gap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from harness.report.outcomes import STATUS_WORDS
+from harness.report.records import Facet, Records, measured, size_of
+from harness.report.sweeps import overhead_limit
+from harness.report.units import name as name_of
+from harness.report.units import shown
+from harness.types import Measurement, Result, Status
+
+MAX_CHARTS = 12
+#: One letter per outcome, for the strip under a figure; the words are in its caption.
+LETTERS = {
+    Status.OOM: "M",
+    Status.SKIPPED: "S",
+    Status.TIMEOUT: "T",
+    Status.UNSUPPORTED: "U",
+    Status.INCORRECT: "X",
+    Status.CRASHED: "C",
+    Status.ERROR: "E",
+    Status.UNSTABLE: "~",
+}
+NO_ROW, NO_VALUE, ZERO = "·", "–", "0"
+_OTHER_WORDS = {NO_ROW: "no row", NO_VALUE: "not measured", ZERO: "exactly 0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One measured point; overhead: whether fixed overhead hides the growth here."""
+
+    x: float
+    measurement: Measurement
+    overhead: bool
+    title: str
+
+    @property
+    def y(self) -> float:
+        """The value."""
+        return self.measurement.value
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Nothing is drawn at x: a letter for the strip, and the reason in words."""
+
+    x: float
+    letter: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One implementation in one figure; index: its fixed place in the palette."""
+
+    name: str
+    index: int
+    points: tuple[Point, ...]
+    gaps: tuple[Gap, ...]
+
+    def at(self, x: float) -> Point | Gap | None:
+        """What is known at x."""
+        known: tuple[Point | Gap, ...] = (*self.points, *self.gaps)
+        return next((item for item in known if item.x == x), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """One figure: a quantity against the swept axis at one setting.
+
+    absent  (implementation, why) of those that have no point here
+    """
+
+    key: str
+    metric: str
+    unit: str
+    axis: str
+    x_label: str
+    setting: str
+    xs: tuple[float, ...]
+    series: tuple[Series, ...]
+    absent: tuple[tuple[str, str], ...]
+
+    @property
+    def title(self) -> str:
+        """What is drawn against what, and where."""
+        name = name_of(self.metric)
+        place = f" ({self.setting})" if self.setting else ""
+        return f"{name[0].upper()}{name[1:]} against {self.x_label}{place}"
+
+    @property
+    def description(self) -> str:
+        """The figure in words, for those who cannot see it."""
+        ends = (f"{s.name} {shown(s.points[-1].y, self.unit)} at {s.points[-1].x:g}" for s in self.series)
+        return f"Logarithmic axes. At the largest size of each: {'; '.join(ends)}."
+
+    @property
+    def key_words(self) -> str:
+        """What the letters of the strip and the hollow points mean here."""
+        letters = dict.fromkeys(gap.letter for s in self.series for gap in s.gaps)
+        words = [f"{letter} {letter_words(letter)}" for letter in letters]
+        if any(p.overhead for s in self.series for p in s.points):
+            words.append("hollow: overhead-bound")
+        return ", ".join(words)
+
+
+def letter_words(letter: str) -> str:
+    """A letter of the strip in words."""
+    by_letter = {mark: STATUS_WORDS[status] for status, mark in LETTERS.items()}
+    return (by_letter | _OTHER_WORDS)[letter]
+
+
+def charts(records: Records) -> tuple[tuple[Chart, ...], str]:
+    """The figures of a page, and in words what there was no room for."""
+    if records.sweep is None:
+        return (), "No numeric axis is swept, so there is nothing to draw against."
+    metrics = quantities(records)
+    facets = records.facets(records.sweep)
+    room = MAX_CHARTS // len(metrics) if metrics else 0
+    drawn = [
+        chart for facet in facets[:room] for metric in metrics if (chart := _chart(records, facet, metric))
+    ]
+    left = len(facets) - room
+    note = f"{left} further settings are not drawn; their numbers are in the full data." if left > 0 else ""
+    return tuple(drawn), note
+
+
+def quantities(records: Records) -> list[str]:
+    """The metrics worth a figure: time (cold and hot apart), memory, error."""
+    hot = "gpu_time_hot" if records.time != "gpu_time_hot" and "gpu_time_hot" in records.metrics else None
+    error = "error" if "error" in records.metrics else None
+    return [metric for metric in (records.time, hot, records.memory, error) if metric]
+
+
+def _chart(records: Records, facet: Facet, metric: str) -> Chart | None:
+    assert records.sweep is not None
+    xs = tuple(sorted({size_of(r, records.sweep) for r in facet.results}))
+    found = [_series(records, facet, name, metric, xs, i) for i, name in enumerate(records.cards)]
+    drawn = tuple(s for s in found if s.points)
+    if not drawn:
+        return None
+    return Chart(
+        key=f"{metric}-{'-'.join(str(value) for _, value in facet.fixed)}".strip("-"),
+        metric=metric,
+        unit=drawn[0].points[0].measurement.unit,
+        axis=records.sweep,
+        x_label=records.words_for(records.sweep),
+        setting=facet.label,
+        xs=xs,
+        series=drawn,
+        absent=tuple((s.name, _summary(s.gaps)) for s in found if not s.points),
+    )
+
+
+def _series(
+    records: Records, facet: Facet, name: str, metric: str, xs: tuple[float, ...], index: int
+) -> Series:
+    axis = records.sweep or ""
+    rows = {size_of(r, axis): r for r in facet.of(name)}
+    limit = None
+    if metric == records.time:
+        limit = overhead_limit(tuple(rows[x] for x in sorted(rows)), axis, metric)
+    points, gaps = [], []
+    for x in xs:
+        result = rows.get(x)
+        found = measured(result, metric) if result else None
+        if found and found.value > 0:
+            bound = limit is not None and x <= limit
+            points.append(Point(x, found, bound, _title(name, axis, x, found, bound)))
+        else:
+            gaps.append(Gap(x, *_gap(result, found, metric)))
+    return Series(name, index, tuple(points), tuple(gaps))
+
+
+def _title(name: str, axis: str, x: float, m: Measurement, overhead: bool) -> str:
+    interval = ""
+    if m.low is not None and m.high is not None:
+        interval = f" [{shown(m.low, m.unit)}, {shown(m.high, m.unit)}]"
+    tail = ", overhead-bound" if overhead else ""
+    return f"{name}, {axis} {x:g}: {shown(m.value, m.unit)}{interval}{tail}"
+
+
+def _gap(result: Result | None, found: Measurement | None, metric: str) -> tuple[str, str]:
+    if result is None:
+        return NO_ROW, "no row"
+    if result.status is not Status.OK:
+        return LETTERS[result.status], f"{STATUS_WORDS[result.status]}: {result.reason}"
+    if found is not None:
+        return ZERO, "exactly 0" if found.value == 0 else f"{found.value:g}, which has no logarithm"
+    return NO_VALUE, _note_for(result, metric)
+
+
+def _note_for(result: Result, metric: str) -> str:
+    """The note that explains why a metric is missing, or a plain statement that it is."""
+    if metric in result.notes:
+        return result.notes[metric]
+    kinds = {"time": ("latency", "time"), "memory": ("memory",), "error": ("accuracy", "error")}
+    names = next((names for part, names in kinds.items() if part in metric), ())
+    return next((result.notes[n] for n in names if n in result.notes), f"no {name_of(metric)} was recorded")
+
+
+def _summary(gaps: Iterable[Gap]) -> str:
+    """Why a series has no point: its reasons, each once."""
+    return "; ".join(dict.fromkeys(gap.words for gap in gaps))

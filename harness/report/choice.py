@@ -1,0 +1,182 @@
+"""Which implementation to take: the fastest correct one, crossovers, and how far each one goes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+
+from harness.report.records import Facet, Records, measured, size_of
+from harness.types import Measurement, Result
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """One implementation on one problem."""
+
+    name: str
+    exact: bool
+    time: Measurement
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class Fastest:
+    """The fastest on one problem.
+
+    tied      the exact implementations whose intervals overlap the fastest one's, the fastest first
+    others    the other exact ones, by time
+    approximations  those that beat the fastest exact one clearly, by time
+    leanest   the exact implementation with the least memory, with that memory, or None
+    """
+
+    problem: Facet
+    tied: tuple[Timed, ...]
+    others: tuple[Timed, ...]
+    approximations: tuple[Timed, ...]
+    leanest: tuple[str, Measurement] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Crossover:
+    """Below `size` the first is faster, above it the second.
+
+    low, high  the sizes between which the intervals do not tell them apart: the last at which the first
+               is clearly faster and the first at which the second is
+    """
+
+    setting: str
+    below: str
+    above: str
+    size: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far one implementation was measured along the swept axis, and what ended it."""
+
+    setting: str
+    implementation: str
+    largest: float
+    beyond: Result | None
+
+
+def fastest(records: Records) -> tuple[Fastest, ...]:
+    """The fastest correct implementation of every problem that was timed."""
+    found = (_fastest(records, problem) for problem in records.problems())
+    return tuple(choice for choice in found if choice)
+
+
+def _fastest(records: Records, problem: Facet) -> Fastest | None:
+    timed = sorted(_timed(records, problem), key=lambda t: t.time.value)
+    exact = [t for t in timed if t.exact]
+    if not exact:
+        return None
+    limit = top(exact[0].time)
+    tied = tuple(t for t in exact if bottom(t.time) <= limit)
+    return Fastest(
+        problem=problem,
+        tied=tied,
+        others=tuple(t for t in exact if t not in tied),
+        approximations=tuple(t for t in timed if not t.exact and top(t.time) < bottom(exact[0].time)),
+        leanest=_leanest(records, exact),
+    )
+
+
+def _timed(records: Records, problem: Facet) -> Iterable[Timed]:
+    for result in problem.results:
+        time = measured(result, records.time)
+        if time is not None and time.value > 0:
+            card = records.cards[result.case.implementation]
+            yield Timed(card.name, card.exact, time, result)
+
+
+def _leanest(records: Records, exact: Sequence[Timed]) -> tuple[str, Measurement] | None:
+    known = [(t.name, m) for t in exact if (m := measured(t.result, records.memory))]
+    return min(known, key=lambda pair: pair[1].value, default=None)
+
+
+def top(m: Measurement) -> float:
+    """The upper end of the interval, or the value."""
+    return m.value if m.high is None else m.high
+
+
+def bottom(m: Measurement) -> float:
+    """The lower end of the interval, or the value."""
+    return m.value if m.low is None else m.low
+
+
+def crossovers(records: Records) -> tuple[Crossover, ...]:
+    """Where one implementation overtakes another for good, along the swept axis."""
+    if records.sweep is None:
+        return ()
+    return tuple(
+        crossing
+        for facet in records.facets(records.sweep)
+        for pair in combinations(records.cards, 2)
+        if (crossing := _crossing(records, facet, *pair))
+    )
+
+
+def _crossing(records: Records, facet: Facet, one: str, other: str) -> Crossover | None:
+    """The single change of sign of the difference, if both ends of the sweep are clear."""
+    shared = _shared(records, facet, one, other)
+    clear = [(size, _order(a, b)) for size, a, b in shared if _order(a, b)]
+    changes = [(left, right) for left, right in pairwise(clear) if left[1] != right[1]]
+    if len(changes) != 1:
+        return None
+    (low, order), (high, _) = changes[0]
+    below, above = (one, other) if order < 0 else (other, one)
+    size = _meeting([point for point in shared if low <= point[0] <= high])
+    return Crossover(facet.label, below, above, size, low, high)
+
+
+def _shared(
+    records: Records, facet: Facet, one: str, other: str
+) -> list[tuple[float, Measurement, Measurement]]:
+    assert records.sweep is not None
+    times = [
+        {size_of(r, records.sweep): m for r in facet.of(name) if (m := measured(r, records.time)) and m.value}
+        for name in (one, other)
+    ]
+    return [(size, times[0][size], times[1][size]) for size in sorted(times[0]) if size in times[1]]
+
+
+def _order(a: Measurement, b: Measurement) -> int:
+    """-1 when a is clearly faster, 1 when b is, 0 when the intervals overlap."""
+    return -1 if top(a) < bottom(b) else 1 if top(b) < bottom(a) else 0
+
+
+def _meeting(points: Sequence[tuple[float, Measurement, Measurement]]) -> float:
+    """Where the log ratio of the two, straight between sizes, first changes sign."""
+    ratios = [(math.log(size), math.log(a.value / b.value)) for size, a, b in points]
+    for (x0, r0), (x1, r1) in pairwise(ratios):
+        if r0 * r1 <= 0 and r0 != r1:
+            return math.exp(x0 - r0 * (x1 - x0) / (r1 - r0))
+    return math.exp(ratios[-1][0])
+
+
+def reaches(records: Records) -> tuple[Reach, ...]:
+    """The largest size of each implementation that was measured, with the first row beyond it."""
+    if records.sweep is None:
+        return ()
+    return tuple(
+        reach
+        for facet in records.facets(records.sweep)
+        for name in records.cards
+        if (reach := _reach(records, facet, name))
+    )
+
+
+def _reach(records: Records, facet: Facet, name: str) -> Reach | None:
+    assert records.sweep is not None
+    sweep = records.sweep
+    rows = sorted(facet.of(name), key=lambda r: size_of(r, sweep))
+    good = [size_of(r, sweep) for r in rows if r.status == "ok"]
+    if not good:
+        return None
+    beyond = next((r for r in rows if size_of(r, sweep) > good[-1]), None)
+    return Reach(facet.label, name, good[-1], beyond)

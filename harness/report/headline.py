@@ -1,0 +1,87 @@
+"""The first lines of the page: the answer to the suite's question, in sentences that the tables support."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from harness.report.accuracy import ErrorRow, worst_exact
+from harness.report.choice import Fastest
+from harness.report.records import Records, describe
+from harness.report.tables import ComplexityRow, ComplexityTable
+from harness.report.units import pretty, shown
+
+#: The field's rule: an exact implementation may err up to twice as much as the plain formula.
+RULE = 2.0
+
+
+def answer(
+    records: Records, table: ComplexityTable, choices: Sequence[Fastest], errors: Sequence[ErrorRow]
+) -> tuple[str, ...]:
+    """Short sentences: who is fastest, how time and memory grow, who errs most."""
+    if not records.results:
+        return ("Nothing was measured.",)
+    said = [*_speed(records, choices), *_growth(table), *_error(errors)]
+    return tuple(said) or ("No case ended with a measurement; the reasons are below.",)
+
+
+def _speed(records: Records, choices: Sequence[Fastest]) -> Iterable[str]:
+    if not choices:
+        yield "Nothing was timed."
+        return
+    last = choices[-1]
+    winners = " and ".join(t.name for t in last.tied)
+    time = last.tied[0].time
+    place = describe(last.problem.fixed) or "the only problem"
+    rest = f", {_factor(last)}" if last.others else ""
+    tie = (
+        "tie as the fastest exact implementations"
+        if len(last.tied) > 1
+        else "is the fastest exact implementation"
+    )
+    yield f"At {place}, {winners} {tie} ({shown(time.value, 's')}{rest})."
+    wins = {t.name for choice in choices for t in choice.tied}
+    if len(choices) > 1 and len(wins) > 1:
+        counts = sorted(wins, key=lambda name: (-_wins(choices, name), name))
+        tally = ", ".join(f"{name} {_wins(choices, name)}" for name in counts)
+        yield f"Fastest or tied on {len(choices)} problems: {tally}."
+
+
+def _wins(choices: Sequence[Fastest], name: str) -> int:
+    return sum(any(t.name == name for t in choice.tied) for choice in choices)
+
+
+def _factor(choice: Fastest) -> str:
+    slowest = choice.others[-1]
+    ratio = slowest.time.value / choice.tied[0].time.value
+    return f"{ratio:.3g} times faster than {slowest.name}"
+
+
+def _growth(table: ComplexityTable) -> Iterable[str]:
+    for quantity in ("time", "peak memory"):
+        rows = [row for row in table.rows if row.quantity == quantity and row.axis == table.rows[0].axis]
+        words = [part for word in ("confirmed", "refuted", "inconclusive") if (part := _verdicts(rows, word))]
+        if words:
+            yield f"Declared growth of {quantity} in {rows[0].axis}: {'; '.join(words)}."
+
+
+def _verdicts(rows: Sequence[ComplexityRow], word: str) -> str:
+    found = dict.fromkeys(f"{row.implementation} ({pretty(row.claim)})" for row in rows if row.word == word)
+    if not found:
+        return ""
+    names = list(found)
+    return f"{'undetermined' if word == 'inconclusive' else word} for {', '.join(names)}"
+
+
+def _error(errors: Sequence[ErrorRow]) -> Iterable[str]:
+    worst = worst_exact(errors)
+    if worst is None:
+        return
+    row, ratio = worst
+    place = f" at {row.setting}" if row.setting else ""
+    if ratio <= RULE:
+        yield f"Every exact implementation errs at most {ratio:.3g} times as much as naive in the same dtype."
+    else:
+        yield (
+            f"{row.implementation} errs up to {ratio:.3g} times as much as naive in the same dtype{place}; "
+            f"up to {RULE:g} is usual."
+        )

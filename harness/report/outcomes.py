@@ -1,0 +1,117 @@
+"""How the cases ended, in words: coverage, what did not run and why, what was not timed, what to doubt."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from harness.report.records import Records, describe
+from harness.report.units import name as name_of
+from harness.types import Result, Status
+
+STATUS_WORDS: Mapping[Status, str] = {
+    Status.OK: "measured",
+    Status.INCORRECT: "incorrect",
+    Status.OOM: "out of memory",
+    Status.TIMEOUT: "timed out",
+    Status.CRASHED: "crashed",
+    Status.ERROR: "ended in an error",
+    Status.UNSTABLE: "unstable",
+    Status.UNSUPPORTED: "unsupported",
+    Status.SKIPPED: "skipped",
+}
+_ORDER = {status: position for position, status in enumerate(STATUS_WORDS)}
+
+
+def coverage(records: Records) -> str:
+    """`184 measured, 9 out of memory, 7 unsupported`."""
+    counts = Counter(result.status for result in records.results)
+    if not counts:
+        return "no case was recorded"
+    return ", ".join(f"{counts[s]} {words}" for s, words in STATUS_WORDS.items() if counts[s])
+
+
+def where(records: Records, results: Iterable[Result]) -> str:
+    """The problems of some rows: one axis with its values, whole problems if several axes vary in them."""
+    problems = [[(axis, r.case.problem.get(axis)) for axis in records.axes] for r in results]
+    if not records.axes or not problems:
+        return "the only problem"
+    if len({tuple(p[1:]) for p in problems}) == 1 and records.sweep:
+        rest = describe(problems[0][1:])
+        sizes = ", ".join(str(p[0][1]) for p in problems)
+        return f"{records.sweep} {sizes}" + (f" at {rest}" if rest else "")
+    return "; ".join(describe(p) for p in problems)
+
+
+def not_ok(records: Records) -> list[tuple[Status, str, str, list[Result]]]:
+    """(status, implementation, reason, rows) of every case that is not ok, the most serious first."""
+    groups: dict[tuple[Status, str, str], list[Result]] = {}
+    for r in records.results:
+        if r.status is not Status.OK:
+            groups.setdefault((r.status, r.case.implementation, r.reason), []).append(r)
+    ordered = sorted(groups.items(), key=lambda item: _ORDER[item[0][0]])
+    return [(*key, rows) for key, rows in ordered]
+
+
+def not_measured(records: Records) -> list[tuple[str, str, str, list[Result]]]:
+    """(implementation, quantity, why, rows) of what was left out of rows that ended well."""
+    groups: dict[tuple[str, str, str], list[Result]] = {}
+    for r in records.results:
+        for quantity, why in r.notes.items():
+            groups.setdefault((r.case.implementation, name_of(quantity), why), []).append(r)
+    return [(*key, rows) for key, rows in groups.items()]
+
+
+def metric_notes(records: Records) -> list[tuple[str, str, int]]:
+    """(quantity, note, number of rows) of what a measurement says of itself."""
+    counts = Counter((name, m.note) for r in records.results for name, m in r.metrics.items() if m.note)
+    return [(name_of(name), note, count) for (name, note), count in counts.items()]
+
+
+def flagged(records: Records) -> list[tuple[str, list[Result]]]:
+    """(doubt, rows) of every flag."""
+    groups: dict[str, list[Result]] = {}
+    for r in records.results:
+        for flag in r.flags:
+            groups.setdefault(flag, []).append(r)
+    return sorted(groups.items(), key=lambda item: -len(item[1]))
+
+
+def warnings(records: Records, overhead_bound: int) -> list[str]:
+    """What a reader must know before trusting the numbers."""
+    return [
+        *_run_warnings(records),
+        *(f"{cases(rows)} flagged: {flag}" for flag, rows in flagged(records)),
+        *_interpreted(records),
+        *([f"{overhead_bound} of the timed points are overhead-bound"] if overhead_bound else []),
+        *_wrong(records),
+    ]
+
+
+def _run_warnings(records: Records) -> Iterable[str]:
+    environment = records.run.environment
+    if records.run.finished is None:
+        yield "the run did not finish: cases are missing"
+    if environment.git_dirty:
+        yield "measured with uncommitted changes"
+    if environment.git_commit is None:
+        yield "the commit is unknown"
+
+
+def _interpreted(records: Records) -> Iterable[str]:
+    rows = [r for r in records.results if any("interpreted" in why for why in r.notes.values())]
+    if rows:
+        names = ", ".join(dict.fromkeys(r.case.implementation for r in rows))
+        yield f"{cases(rows)} interpreted and not timed ({names})"
+
+
+def _wrong(records: Records) -> Iterable[str]:
+    wrong = [r for r in records.results if r.status is Status.INCORRECT]
+    if wrong:
+        names = ", ".join(dict.fromkeys(r.case.implementation for r in wrong))
+        yield f"{cases(wrong)} incorrect and without a speed ({names})"
+
+
+def cases(rows: Sequence[object]) -> str:
+    """`1 case`, `12 cases`."""
+    return f"{len(rows)} case" + ("s" if len(rows) != 1 else "")

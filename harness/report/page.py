@@ -1,0 +1,140 @@
+"""One self-contained page: `page(run, rows)` is its HTML, `render(folder, output)` writes it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from harness.report import accuracy, alldata, charts, choice, figures, headline, outcomes, sections
+from harness.report.glossary import GLOSSARY
+from harness.report.grid import NUMERIC_CSS, Grid, capped
+from harness.report.records import Records, arrange, words
+from harness.report.tables import tabulate
+from harness.store import read_rows, read_run
+from harness.types import Result, Run
+
+_HERE = Path(__file__).parent
+#: Rows that a derived table shows; beyond them a reader filters the full data instead.
+MOST = 250
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A chart as drawn, with the data behind it."""
+
+    chart: charts.Chart
+    svg: Markup
+    data: Grid
+
+
+def render(run_folder: Path, output: Path) -> None:
+    """Write the page of a run folder. Raises UnreadableRun."""
+    html = page(read_run(run_folder), read_rows(run_folder))
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(html, "utf-8")
+
+
+def page(run: Run, rows: Iterable[Result]) -> str:
+    """The page of a run: a pure function, the same bytes for the same input."""
+    records = arrange(run, rows)
+    script = Markup((_HERE / "script.js").read_text("utf-8"))
+    style = Markup((_HERE / "style.css").read_text("utf-8") + NUMERIC_CSS)
+    template = _environment().get_template("template.html")
+    return template.render(
+        script=script, style=style, policy=_policy(script), **_content(records), **_facts(records)
+    )
+
+
+def _environment() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def _policy(script: str) -> str:
+    """A content security policy that lets the page's own script run and nothing else, and no network."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _content(records: Records) -> Mapping[str, Any]:
+    """What was found, as tables, figures and sentences."""
+    growth = tabulate(records)
+    choices = choice.fastest(records)
+    crossings = choice.crossovers(records)
+    drawn, undrawn = charts.charts(records)
+    errors = accuracy.error_rows(records)
+    return {
+        "answer": headline.answer(records, growth, choices, errors),
+        "growth": sections.complexity(records, growth, ("time", "peak memory")),
+        "counts": sections.complexity(records, growth, ("FLOPs", "bytes")),
+        "growth_left_out": growth.left_out,
+        "fastest": capped(sections.fastest(records, choices), MOST),
+        "crossovers": capped(sections.crossovers(records, crossings), MOST),
+        "reaches": capped(sections.reaches(records), MOST),
+        "figures": [_figure(chart) for chart in drawn],
+        "undrawn": undrawn,
+        "errors": capped(sections.errors(records, errors), MOST),
+        "failures": capped(sections.failures(records), MOST),
+        "omissions": capped(sections.omissions(records), MOST),
+        "doubts": sections.doubts(records),
+        "data": alldata.table(records),
+        "downloads": alldata.downloads(records),
+        "large": len(records.results) > alldata.LARGE,
+        "warnings": outcomes.warnings(records, _overhead_bound(drawn)),
+    }
+
+
+def _figure(chart: charts.Chart) -> Figure:
+    svg = Markup(figures.draw(chart))  # serialised from a tree, which escapes texts
+    return Figure(chart, svg, sections.behind(chart))
+
+
+def _overhead_bound(drawn: Iterable[charts.Chart]) -> int:
+    return sum(point.overhead for chart in drawn for series in chart.series for point in series.points)
+
+
+def _facts(records: Records) -> Mapping[str, Any]:
+    """What is known of the run and the machine."""
+    run = records.run
+    return {
+        "run": run,
+        "title": str(run.suite.get("name", "run")),
+        "coverage": outcomes.coverage(records),
+        "constants": [words(axis, value) for axis, value in records.constants.items()],
+        "axes": [records.words_for(axis) for axis in records.axes],
+        "cards": list(records.cards.values()),
+        "timing": _timing(records),
+        "metric_notes": outcomes.metric_notes(records),
+        "glossary": GLOSSARY,
+    }
+
+
+def _timing(records: Records) -> Mapping[str, str]:
+    """How cases were timed: each fact with the values it took."""
+    facts: dict[str, dict[str, None]] = {}
+    for result in records.results:
+        for name, value in result.timing.items():
+            facts.setdefault(name, {})[str(value)] = None
+    return {name: _few(list(values)) for name, values in facts.items()}
+
+
+def _few(values: list[str]) -> str:
+    if len(values) <= 4:
+        return ", ".join(values)
+    return f"{len(values)} different values, from {values[0]} to {values[-1]}"

@@ -1,0 +1,208 @@
+"""The complexity table: what is declared, what was counted, what was measured, and what may be said.
+
+`complexity_table(run, rows)` is a pure function; the page and the command line show the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from harness.complexity import Fit, LawError, parse_law
+from harness.report.records import TIMES, Records, arrange, measured, size_of
+from harness.report.sweeps import (
+    INSUFFICIENT,
+    MIN_SIZES,
+    Sweep,
+    fit_of,
+    overhead_limit,
+    points,
+    sweeps,
+    within_budget,
+)
+from harness.report.units import name as name_of
+from harness.types import Result, Run
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A row of the table: the metrics that measure it, those that count it, and the laws that claim it."""
+
+    name: str
+    measured: tuple[str, ...]
+    counted: tuple[str, ...]
+    laws: tuple[str, ...]
+
+
+QUANTITIES = (
+    Quantity("time", TIMES, ("flops",), ("time",)),
+    Quantity("peak memory", ("peak_memory",), ("peak_live_bytes",), ("memory",)),
+    Quantity("FLOPs", (), ("flops",), ("flops", "time")),
+    Quantity("bytes", (), ("bytes_touched", "bytes_requested"), ("bytes",)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Exponent:
+    """The exponent of growth that one metric shows, with its central 95 %."""
+
+    metric: str
+    value: float
+    low: float
+    high: float
+    sizes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ComplexityRow:
+    """One implementation × quantity × swept variable, the other axes held.
+
+    declared       the law as declared, or "" when nothing is claimed
+    claim          its growth in this variable alone, or ""
+    counted, measured   exponents; None without enough sizes
+    basis          the metric that the verdict rests on, or ""
+    word, reason   "confirmed", "refuted", "inconclusive", "insufficient data" or "not claimed", and why
+    bound, bound_reason  the same for the law as an upper bound
+    law, probability, share  the most probable law, its probability, its share of the cost at the largest size
+    predictions    (size, low, middle, high) at 2 and 4 times the largest size
+    overhead_to    largest size up to which fixed overhead hides the growth, or None
+    """
+
+    implementation: str
+    exact: bool
+    quantity: str
+    variable: str
+    axis: str
+    setting: str
+    declared: str
+    claim: str
+    counted: Exponent | None
+    measured: Exponent | None
+    basis: str
+    word: str
+    reason: str
+    bound: str
+    bound_reason: str
+    law: str = ""
+    probability: float | None = None
+    share: float | None = None
+    predictions: tuple[tuple[float, float, float, float], ...] = ()
+    unit: str = ""
+    overhead_to: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ComplexityTable:
+    """The rows, and in words what was left out."""
+
+    rows: tuple[ComplexityRow, ...]
+    left_out: tuple[str, ...]
+
+
+def complexity_table(run: Run, rows: Iterable[Result]) -> ComplexityTable:
+    """The complexity table of a run: every variable that was swept, every implementation, every quantity."""
+    return tabulate(arrange(run, rows))
+
+
+def tabulate(records: Records) -> ComplexityTable:
+    """The complexity table of arranged records."""
+    kept, left = within_budget(list(sweeps(records)))
+    rows = tuple(row for sweep in kept for row in _rows(sweep))
+    return ComplexityTable(rows, left)
+
+
+def _rows(sweep: Sweep) -> Iterable[ComplexityRow]:
+    for quantity in QUANTITIES:
+        counted = _first(sweep, quantity.counted)
+        times = (sweep.records.time,) if quantity.name == "time" else quantity.measured
+        seen = _first(sweep, [metric for metric in times if metric])
+        if counted or seen:
+            yield _row(sweep, quantity, counted, seen)
+
+
+def _first(sweep: Sweep, metrics: Iterable[str]) -> str:
+    """The first metric that any row of the sweep carries, or ""."""
+    return next((m for m in metrics if any(measured(r, m) for r in sweep.results)), "")
+
+
+def _row(sweep: Sweep, quantity: Quantity, counted: str, seen: str) -> ComplexityRow:
+    card = sweep.records.cards[sweep.implementation]
+    declared = next((card.laws[key] for key in quantity.laws if card.laws.get(key)), "")
+    # A count of operations says nothing of time; everything else may rest on a count.
+    basis = seen or ("" if quantity.name == "time" else counted)
+    fit = fit_of(sweep, basis)
+    judged = _judge(declared, sweep.variable, fit, _too_few(sweep, basis))
+    return ComplexityRow(
+        implementation=sweep.implementation,
+        exact=card.exact,
+        quantity=quantity.name,
+        variable=sweep.variable,
+        axis=sweep.axis,
+        setting=sweep.setting,
+        declared=declared,
+        claim=judged.claim,
+        counted=_exponent(sweep, counted),
+        measured=_exponent(sweep, seen),
+        basis=basis,
+        word=judged.word,
+        reason=judged.reason,
+        bound=judged.bound,
+        bound_reason=judged.bound_reason,
+        law=fit.law if fit else "",
+        probability=fit.probabilities[fit.law] if fit else None,
+        share=fit.share if fit else None,
+        predictions=_predictions(sweep, fit),
+        unit=_unit(sweep, basis),
+        overhead_to=overhead_limit(sweep.results, sweep.axis, seen) if quantity.name == "time" else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Judgement:
+    claim: str
+    word: str
+    reason: str
+    bound: str = ""
+    bound_reason: str = ""
+
+
+def _judge(declared: str, variable: str, fit: Fit | None, too_few: str) -> _Judgement:
+    try:
+        claim = parse_law(declared).along(variable) if declared else None
+    except LawError as error:
+        return _Judgement("", "inconclusive", f"the declared law cannot be read: {error}")
+    if fit is None:
+        return _Judgement(str(claim or ""), INSUFFICIENT, too_few)
+    if claim is None:
+        return _Judgement("", "not claimed", f"no law is declared; most probable: {fit.law}")
+    verdict = fit.verdict(claim)
+    return _Judgement(str(claim), verdict.word, verdict.reason, verdict.bound, verdict.bound_reason)
+
+
+def _too_few(sweep: Sweep, basis: str) -> str:
+    if not basis:
+        notes = [words for r in sweep.results for words in r.notes.values() if "not timed" in words]
+        return next(iter(notes), "not measured")
+    found = len(points(sweep, basis)[0])
+    return f"{found} usable sizes of {name_of(basis)}, {MIN_SIZES} are needed"
+
+
+def _exponent(sweep: Sweep, metric: str) -> Exponent | None:
+    fit = fit_of(sweep, metric)
+    if fit is None or fit.exponent is None or fit.interval is None:
+        return None
+    return Exponent(metric, fit.exponent, *fit.interval, len(points(sweep, metric)[0]))
+
+
+def _predictions(sweep: Sweep, fit: Fit | None) -> tuple[tuple[float, float, float, float], ...]:
+    if fit is None:
+        return ()
+    largest = max(size_of(r, sweep.axis) for r in sweep.results)
+    sizes = [2 * largest, 4 * largest]
+    rows = fit.predict(sizes).tolist()
+    return tuple((size, *row) for size, row in zip(sizes, rows, strict=True))
+
+
+def _unit(sweep: Sweep, metric: str) -> str:
+    found = (measured(r, metric) for r in sweep.results)
+    return next((m.unit for m in found if m), "")
