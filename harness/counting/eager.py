@@ -159,7 +159,7 @@ class _Tally:
     elements: int = 0
 
 
-class _Meter(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Meter(TorchDispatchMode):
     """Sees every operator that reaches a backend, those of autograd's backward included."""
 
     def __init__(self, max_calls: int | None = None) -> None:

@@ -102,7 +102,7 @@ def test_naive_forward_and_backward_closed_form(
         u, row = heads * n * n * b, heads * n * d * b
         assert counts.flops == 12 * heads * n * n * d  # two products forward, four backward: none recomputed
         # softmax backward holds P, dP and dS, beside the output, dV and the saved scaled q
-        assert counts.peak_bytes == 3 * u + 3 * row or u < 3 * row
+        assert counts.peak_bytes == max(3 * u + 3 * row, u + 5 * row)
 
     in_mode(fake, body)
 
@@ -261,9 +261,11 @@ def test_counting_changes_nothing() -> None:
 
 Step = tuple[str, int, int]
 steps = st.lists(
-    st.tuples(st.sampled_from(["new", "copy", "view", "inplace", "drop"]), st.integers(0, 9), st.integers(1, 50)),
+    st.tuples(
+        st.sampled_from(["new", "copy", "view", "inplace", "drop"]), st.integers(0, 9), st.integers(1, 50)
+    ),
     max_size=30,
-)  # fmt: skip
+)
 
 
 @given(steps)
