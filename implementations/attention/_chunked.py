@@ -18,8 +18,8 @@ from implementations.attention.problem import AttentionInputs, AttentionProblem
 from implementations.registry import Unsupported
 
 #: Tokens at once: on a CPU what stays in its cache, on a GPU what fills it.
-CAUSAL_CHUNK = {"cpu": 128, "cuda": 256}
-SPAN = {"cpu": 512, "cuda": 16384}
+CAUSAL_CHUNK = {"cpu": 64, "cuda": 256}
+SPAN = {"cpu": 256, "cuda": 16384}
 
 
 class Sums(Protocol):

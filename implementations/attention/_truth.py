@@ -49,26 +49,23 @@ def parts(
     """Cut a problem into parts of bounded size."""
     index = torch.tensor(rows, device=inputs.q.device)
     cut = _Cut(problem, index)
-    queries = {"q": inputs.q, "output": tested["output"]}
-    if len(tested) > 1:
-        queries |= {"grad": inputs.grad_output, "grad_q": tested["grad_q"]}
-    by_row = {name: cut.queries(tensor) for name, tensor in queries.items()}
-    keys = {"k": inputs.k, "v": inputs.v} | {n: t for n, t in tested.items() if n in ("grad_k", "grad_v")}
-    by_key = {name: cut.keys(tensor) for name, tensor in keys.items()}
+    by_row = {name: cut.queries(tensor) for name, tensor in tested.items() if name in ("output", "q")}
+    by_key = {name: cut.keys(tensor) for name, tensor in tested.items() if name in ("k", "v")}
+    q, grad = cut.queries(inputs.q), cut.queries(inputs.grad_output) if len(tested) > 1 else None
+    k, v = cut.keys(inputs.k), cut.keys(inputs.v)
     allowed = cut.allowed(inputs)
     total = problem.batch * problem.n_kv_heads
     step = max(1, BLOCK_PAIRS // (problem.group_size * min(len(rows), 64) * problem.n_keys))
     for start in range(0, total, step):
         some = slice(start, start + step)
-        here = {name: tensor[some] for name, tensor in (by_row | by_key).items()}
         yield Part(
-            q=here["q"],
-            k=here["k"],
-            v=here["v"],
-            grad=here.get("grad"),
+            q=q[some],
+            k=k[some],
+            v=v[some],
+            grad=None if grad is None else grad[some],
             allowed=allowed if allowed is None or allowed.shape[0] == 1 else allowed[some],
             scale=problem.scale,
-            tested={name: here[name] for name in tested},
+            tested={name: tensor[some] for name, tensor in (by_row | by_key).items()},
         )
 
 
@@ -99,23 +96,23 @@ class _Cut:
 
 
 def evaluate(part: Part, dtype: str) -> dict[str, Tensor]:
-    """The output and, where the part has a gradient, grad_q, grad_k and grad_v of the formula in a dtype.
+    """The output and, where the part has a gradient, those by q, k and v of the formula in a dtype.
 
-    grad_k and grad_v are summed over the blocks of rows in float64, so that only the formula's own rounding
+    Those by k and v are summed over the blocks of rows in float64, so that only the formula's own rounding
     shows.
     """
     kind: torch.dtype = getattr(torch, dtype)
     blocks = [_block(part, start, kind) for start in range(0, part.q.shape[2], part.rows_at_once)]
     found = {"output": torch.cat([block[0] for block in blocks], 2)}
     if part.grad is not None:
-        found["grad_q"] = torch.cat([block[1] for block in blocks], 2)
-        for place, name in ((2, "grad_k"), (3, "grad_v")):
+        found["q"] = torch.cat([block[1] for block in blocks], 2)
+        for place, name in ((2, "k"), (3, "v")):
             found[name] = sum((block[place].double() for block in blocks[1:]), blocks[0][place].double())
     return found
 
 
 def _block(part: Part, start: int, dtype: torch.dtype) -> tuple[Tensor, ...]:
-    """(output,) or (output, grad_q, grad_k, grad_v) of some rows."""
+    """The output of some rows and, where the part has a gradient, those by q, k and v."""
     some = slice(start, start + part.rows_at_once)
     q, k, v = (tensor.to(dtype) for tensor in (part.q[:, :, some], part.k, part.v))
     allowed = None if part.allowed is None else part.allowed[:, :, some]
