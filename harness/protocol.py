@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import TypeAdapter
+from pydantic import Discriminator, TypeAdapter
 
 from harness.types import Case, Environment, Result
 
@@ -103,14 +103,18 @@ class Done:
 
 Answer = Ready | Touch | Probed | Measured | Done
 
-_REQUEST: TypeAdapter[Request] = TypeAdapter(Request)
-_ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
-_MESSAGE: TypeAdapter[Request | Answer] = TypeAdapter(Request | Answer)
+_REQUEST: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Discriminator("kind")])
+_ANSWER: TypeAdapter[Answer] = TypeAdapter(Annotated[Answer, Discriminator("kind")])
+# One adapter a type: serialising through a union tries its members leniently and turns False into 0.
+_WRITERS: dict[type, TypeAdapter[Any]] = {
+    kind: TypeAdapter(kind)
+    for kind in (Start, ProbeRequest, MeasureRequest, Ready, Touch, Probed, Measured, Done)
+}
 
 
 def write(message: Request | Answer) -> bytes:
     """One line of strict JSON."""
-    data = _MESSAGE.dump_python(message, mode="json")
+    data = _WRITERS[type(message)].dump_python(message, mode="json")
     return json.dumps(data, allow_nan=False).encode() + b"\n"
 
 

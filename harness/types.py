@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-Scalar = str | int | float | bool | None
+Scalar = bool | int | float | str | None
 
 
 class Status(StrEnum):

@@ -17,7 +17,7 @@ from implementations.registry import UnknownName
 if TYPE_CHECKING:
     from torch import Tensor
 
-Scalar = str | int | float | bool | None
+Scalar = bool | int | float | str | None
 
 
 class Inputs(Protocol):
