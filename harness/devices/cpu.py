@@ -1,29 +1,36 @@
-"""The CPU: one thread, wall and process CPU time, exact live-storage peaks."""
+"""The CPU: one thread, wall and process CPU time, peaks of PyTorch's allocator."""
 
 from __future__ import annotations
 
+import ctypes
+import gc
+import math
+import platform
+import resource
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-import numpy as np
-import psutil
 import torch
 
-from harness.counting import eager
-from harness.counting.formulas import NoFormula
+from harness.devices import hosts, statistics
+from harness.devices.activity import watch
 from harness.devices.device import Call, Sampling, Unknown
-from harness.devices.hosts import cpu_name, memory_limit
-from harness.devices.spy import operators
-from harness.devices.statistics import quantile_interval
 from harness.types import DeviceInfo, Measurement, Scalar
 from implementations.registry import Target
 
 #: A sample lasts at least this long, so that the clocks' resolution and the loop do not show.
 SAMPLE_SECONDS = 2e-3
 #: Contention only adds time, so a low quantile is judged; 0.2 varies 1–3 % where medians vary 25–50 %.
-JUDGED_QUANTILE = 0.2
+SAMPLING = Sampling(min_samples=20, max_samples=60, seconds=2.0, precision=0.01, quantile=0.2)
+#: Warm-up ends when a call faults in fewer new pages than this, or after so many calls and seconds.
+NEW_PAGES, WARM_UP_CALLS, WARM_UP_SECONDS = 8, 12, 0.5
 CONTENDED = 1.1
+#: A page fault with zeroing costs about half a microsecond; flagged when that is 5 % of the time.
+FAULT_SECONDS, FAULT_SHARE = 5e-7, 0.05
+#: A case may not take the last of the memory: PyTorch, the inputs' copies and the kernel need some.
+USABLE_MEMORY = 0.9
 
 
 class Cpu:
@@ -32,111 +39,165 @@ class Cpu:
     name = "cpu"
     kind = "cpu"
 
-    def __init__(self, threads: int = 1, sampling: Sampling | None = None) -> None:
+    def __init__(self, threads: int = 1, sampling: Sampling = SAMPLING) -> None:
         torch.set_num_threads(threads)
         self.threads = threads
-        self.sampling = sampling or Sampling(min_samples=20, max_samples=20, seconds=2.0, precision=0.0)
+        self.sampling = sampling
+
+    @property
+    def judged(self) -> str:
+        """CPU time adds the threads up, so that several are judged by the wall."""
+        return "cpu_time" if self.threads == 1 else "wall_time"
 
     def info(self) -> DeviceInfo:
         """Model and what a reader needs to compare."""
-        return DeviceInfo("cpu", cpu_name(), {"threads": self.threads, "memory_bytes": memory_limit()})
+        facts: dict[str, Scalar] = {
+            "threads": self.threads,
+            "memory_bytes": hosts.memory_limit(),
+            "instruction_set": torch.backends.cpu.get_cpu_capability(),
+        }
+        return DeviceInfo("cpu", hosts.cpu_name(), facts)
 
     def target(self, interpreted: bool) -> Target:
         """The CPU, perhaps with Triton interpreted."""
         return Target("cpu", None, interpreted)
 
     def timer(self, call: Call) -> CpuTimer:
-        """Warm up, then choose how many calls make a sample."""
-        first = _clocked(call, 1)
-        again = _clocked(call, 1)
-        calls = max(1, int(np.ceil(SAMPLE_SECONDS / max(again.wall, 1e-7))))
-        if calls > 1:  # the second call of a short function is still far from its steady pace
-            calls = max(1, int(np.ceil(SAMPLE_SECONDS / max(_clocked(call, calls).wall, 1e-7))))
-        return CpuTimer(call, calls, first.wall, self.threads)
+        """Warm the call up, then choose how many calls make a sample."""
+        first = run_block(call, 1)
+        _warm_up(call)
+        return CpuTimer(call, _calls_per_sample(call), first.wall, self)
 
     def summarise(self, quantity: str, samples: tuple[float, ...]) -> Measurement:
-        """CPU time by its 0.2 quantile, wall time by its median, each with a 95 % interval."""
-        quantile = JUDGED_QUANTILE if quantity == "cpu_time" else 0.5
-        value, low, high = quantile_interval(np.array(samples), quantile)
-        return Measurement(value, "s", "lower", low, high, samples, f"{quantile} quantile of the samples")
+        """The judged quantity by its 0.2 quantile, the other by its median, with a 95 % interval."""
+        return statistics.seconds(samples, self.sampling.quantile if quantity == self.judged else 0.5)
 
     def memory_available(self) -> int:
-        """Free memory, within the limit of the control group."""
-        return min(psutil.virtual_memory().available, memory_limit())
+        """Nine tenths of the free memory, within the limits of the control groups."""
+        return int(USABLE_MEMORY * hosts.memory_free())
 
     def peak_memory(self, call: Call) -> Mapping[str, Measurement]:
-        """Peak bytes of live tensor storage that one call allocates over its inputs.
+        """The most that one call holds at once of what it allocates over its live inputs, in bytes.
 
-        Counted from PyTorch's operators: workspace that a kernel allocates by itself is invisible.
+        PyTorch's CPU allocator reports every block: tensors and the workspace of its own kernels. What a
+        library allocates by itself (MKL's and oneDNN's packing buffers) is invisible.
         """
-        try:
-            peak = eager.count(call).peak_bytes
-        except NoFormula as error:
-            raise Unknown(str(error)) from error
-        return {"peak_memory": Measurement(peak, "B", note="live tensor storage; workspaces are invisible")}
+        note = "blocks of PyTorch's CPU allocator; buffers inside MKL and oneDNN are invisible"
+        return {"peak_memory": Measurement(watch(call).peak_bytes, "B", note=note)}
+
+    def energy(self, call: Call) -> Measurement:
+        """Unknown: a package counter, where there is one, is not for ordinary processes."""
+        raise Unknown("the CPU has no energy counter that an ordinary process may read")
 
     def kernels(self, call: Call) -> tuple[str, ...]:
         """The ATen operators of one call."""
-        return operators(call)
+        call()
+        return watch(call).operators
 
     def synchronize(self) -> None:
         """Nothing runs behind our back."""
 
     def release(self) -> None:
-        """Nothing is cached."""
+        """Give freed blocks back to the system: workers keep them between calls (see workers.py)."""
+        if platform.libc_ver()[0] == "glibc":
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 @dataclass(frozen=True, slots=True)
-class _Clock:
-    """Seconds per call."""
+class Block:
+    """A block of calls: wall and process CPU seconds, and page faults, per call."""
 
     wall: float
     cpu: float
+    faults: float
 
 
-def _clocked(call: Call, calls: int) -> _Clock:
-    cpu = time.clock_gettime_ns(time.CLOCK_PROCESS_CPUTIME_ID)
-    wall = time.perf_counter_ns()
-    for _ in range(calls):
-        call()
-    wall = time.perf_counter_ns() - wall
-    cpu = time.clock_gettime_ns(time.CLOCK_PROCESS_CPUTIME_ID) - cpu
-    return _Clock(wall / calls / 1e9, cpu / calls / 1e9)
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """The collector's pauses belong to no call."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def run_block(call: Call, calls: int) -> Block:
+    """Run a call so many times between two readings of the clocks."""
+    with _no_collection():
+        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        cpu = time.clock_gettime_ns(time.CLOCK_PROCESS_CPUTIME_ID)
+        wall = time.perf_counter_ns()
+        for _ in range(calls):
+            call()
+        wall = time.perf_counter_ns() - wall
+        cpu = time.clock_gettime_ns(time.CLOCK_PROCESS_CPUTIME_ID) - cpu
+        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
+    return Block(wall / calls / 1e9, cpu / calls / 1e9, faults / calls)
+
+
+def _warm_up(call: Call) -> None:
+    """Call until the allocator has all the pages that a call needs."""
+    started = time.monotonic()
+    for _ in range(WARM_UP_CALLS):
+        if run_block(call, 1).faults < NEW_PAGES or time.monotonic() - started > WARM_UP_SECONDS:
+            return
+
+
+def _calls_per_sample(call: Call) -> int:
+    """How many calls last `SAMPLE_SECONDS` of CPU time, or four times that by the wall (it may wait)."""
+    calls = 1
+    while True:
+        block = run_block(call, calls)
+        pace = max(block.cpu, block.wall / 4, 1e-9)
+        if calls * pace >= SAMPLE_SECONDS:
+            return calls
+        # At most tenfold: the first calls of a short function are far from its steady pace.
+        calls = min(10 * calls, math.ceil(1.1 * SAMPLE_SECONDS / pace))
 
 
 class CpuTimer:
     """Times blocks of calls by both clocks."""
 
-    judged = "cpu_time"
-
-    def __init__(self, call: Call, calls: int, first: float, threads: int) -> None:
-        self.call, self.calls, self.first, self.threads = call, calls, first, threads
-        self.wall = self.cpu = 0.0
+    def __init__(self, call: Call, calls: int, first: float, device: Cpu) -> None:
+        self.call, self.calls, self.first = call, calls, first
+        self.threads, self.judged = device.threads, device.judged
+        self.blocks: list[Block] = []
 
     def sample(self) -> Mapping[str, float]:
         """One block of calls."""
-        clock = _clocked(self.call, self.calls)
-        self.wall += clock.wall
-        self.cpu += clock.cpu
-        return {"cpu_time": clock.cpu, "wall_time": clock.wall}
+        block = run_block(self.call, self.calls)
+        self.blocks.append(block)
+        return {"cpu_time": block.cpu, "wall_time": block.wall}
 
     def finish(self) -> Mapping[str, Measurement]:
         """Nothing is measured after the rounds."""
         return {}
 
+    def omitted(self) -> Mapping[str, str]:
+        """Both clocks are always reported."""
+        return {}
+
     def describe(self) -> Mapping[str, Scalar]:
-        """How it timed."""
+        """How it timed. A single call finds the caches as the round's other implementations left them."""
         return {
             "timer": "CLOCK_PROCESS_CPUTIME_ID and the monotonic clock",
+            "judged": self.judged,
             "threads": self.threads,
-            "cache": "hot",
+            "cache": "hot" if self.calls > 1 else "hot from warm-up; other implementations ran in between",
             "calls_per_sample": self.calls,
             "first_call_seconds": self.first,
         }
 
     def flags(self) -> tuple[str, ...]:
-        """Contention shows as wall time beyond CPU time."""
-        ratio = self.wall / self.cpu if self.cpu else 0.0
-        if ratio <= CONTENDED:
-            return ()
-        return (f"contended: wall time is {ratio:.2f} × CPU time",)
+        """Contention shows as wall time beyond CPU time, a cold heap as page faults."""
+        wall, cpu, faults = (sum(getattr(b, name) for b in self.blocks) for name in ("wall", "cpu", "faults"))
+        found = []
+        if wall * self.threads > CONTENDED * cpu:
+            ratio = f"{wall / cpu:.2f} × CPU time" if cpu > 0 else "spent without CPU time"
+            found.append(f"contended: wall time is {ratio}")
+        if faults * FAULT_SECONDS > FAULT_SHARE * cpu:
+            found.append(f"page faults: {faults / len(self.blocks):.0f} in each call")
+        return tuple(found)

@@ -18,14 +18,18 @@ class Unknown(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """When a timer has enough: at least `min_samples`; then once the 95 % interval of the median is
-    narrower than `precision` of it; at most `max_samples` or `seconds` per case. All cases of a group
-    take the same number of samples."""
+    """When the timers of a group have enough. All its cases take the same number of samples.
+
+    At least `min_samples`; then once the 95 % interval of the judged `quantile` is narrower than `precision`
+    of it in every case; at most `max_samples`. When `seconds` per case are used up, `fewest` are enough.
+    """
 
     min_samples: int
     max_samples: int
     seconds: float
     precision: float
+    quantile: float = 0.5
+    fewest: int = 8
 
 
 class Timer(Protocol):
@@ -38,7 +42,10 @@ class Timer(Protocol):
         """One sample of each quantity, in seconds per call; the same keys every time."""
 
     def finish(self) -> Mapping[str, Measurement]:
-        """Quantities that are measured once after the rounds (hot time, energy), or nothing."""
+        """Quantities that are measured once after the rounds (hot time), or nothing."""
+
+    def omitted(self) -> Mapping[str, str]:
+        """Quantities that must not be reported, with the reason in words; asked after `finish`."""
 
     def describe(self) -> Mapping[str, Scalar]:
         """How it timed: timer, threads, cache state, calls per sample, first call's seconds."""
@@ -72,10 +79,16 @@ class Device(Protocol):
         """Bytes that a case may allocate now."""
 
     def peak_memory(self, call: Call) -> Mapping[str, Measurement]:
-        """Peak bytes over the live inputs of one call. Raises Unknown where the device cannot tell."""
+        """Peak bytes over the live inputs of one warmed call. Raises Unknown where the device cannot tell."""
+
+    def energy(self, call: Call) -> Measurement:
+        """Joules of one call among many. Raises Unknown where the device cannot tell."""
 
     def kernels(self, call: Call) -> tuple[str, ...]:
-        """The names of the device kernels, or ATen operators, that one call runs, in order, once each."""
+        """The names of the device kernels, or ATen operators, that one call runs, once each.
+
+        Attention comes first, then the order in which they ran. The call is run twice: the first may compile.
+        """
 
     def synchronize(self) -> None:
         """Wait for all work."""

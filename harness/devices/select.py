@@ -37,12 +37,13 @@ def _why_not(count: int) -> str:
     return "CUDA finds no device here"
 
 
-def open_device(name: str) -> Device:
-    """The device of a resolved name."""
-    if name == "cpu":
+def open_device(name: str, threads: int = 1) -> Device:
+    """The device of that name (see `resolve`), on so many CPU threads where it is the CPU."""
+    resolved = resolve(name)
+    if resolved == "cpu":
         from harness.devices.cpu import Cpu
 
-        return Cpu()
+        return Cpu(threads)
     from harness.devices.cuda import Cuda
 
-    return Cuda(name)
+    return Cuda(resolved)

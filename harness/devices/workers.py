@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 
-#: glibc returns blocks above the mmap threshold to the system on every free, so each call would fault
-#: its pages in afresh and naive attention would look cubic. 4 GiB keeps every block that we measure.
-_KEEP = str(1 << 32)
+#: By default glibc returns large blocks to the system on every free, so each call would fault its pages
+#: in afresh and naive attention would look cubic. The thresholds keep what is freed; without mmap, blocks
+#: of every size come from the one heap that they keep. `Cpu.release` gives it back between cases.
+_KEEP = str(1 << 40)
 _MALLOC = {
     "MALLOC_MMAP_THRESHOLD_": _KEEP,
     "MALLOC_TRIM_THRESHOLD_": _KEEP,
     "MALLOC_TOP_PAD_": str(1 << 26),
+    "MALLOC_MMAP_MAX_": "0",
 }
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+_ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"
+)
 
 
 def worker_environment(kind: str, interpreted: bool) -> dict[str, str]:
@@ -24,7 +28,7 @@ def worker_environment(kind: str, interpreted: bool) -> dict[str, str]:
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     environment.pop("TRITON_INTERPRET", None)
     if kind == "cpu":
-        environment |= {**_MALLOC, **_ONE_THREAD}
+        environment |= _MALLOC | _ONE_THREAD
     if interpreted:
         environment["TRITON_INTERPRET"] = "1"
     return environment

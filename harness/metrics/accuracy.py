@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -17,52 +19,86 @@ from implementations.operation import Errors
 RATIO = 2.0
 ROUNDINGS = 4.0
 
+#: Prefix of the quantities -> what they are about.
+JUDGED = {"": "output"} | {f"grad_{name}_": f"gradient by {name}" for name in "qkv"}
 
-@metric(
-    "accuracy",
-    quantities={
-        "error": Quantity("1", "lower", "‖out − ref‖ / ‖ref‖ against float64 from the rounded inputs"),
-        "max_abs_error": Quantity("1", "lower", "max |out − ref|"),
-        "error_ratio": Quantity("1", "lower", "error over that of the plain formula in the same dtype"),
-        "grad_q_error": Quantity("1", "lower", "relative error of the gradient by q"),
-        "grad_k_error": Quantity("1", "lower", "relative error of the gradient by k"),
-        "grad_v_error": Quantity("1", "lower", "relative error of the gradient by v"),
-    },
-    stage=1,
-)
+
+def _quantities() -> dict[str, Quantity]:
+    found: dict[str, Quantity] = {}
+    for prefix, what in JUDGED.items():
+        found |= {
+            f"{prefix}error": Quantity(
+                "1", "lower", f"‖x − ref‖ / ‖ref‖ of the {what}; ref is float64 of the rounded inputs"
+            ),
+            f"{prefix}max_abs_error": Quantity("1", "lower", f"max |x − ref| of the {what}"),
+            f"{prefix}error_ratio": Quantity(
+                "1", "lower", f"error of the {what} over that of the plain formula in the same dtype"
+            ),
+        }
+    return found
+
+
+@metric("accuracy", quantities=_quantities(), stage=1)
 def accuracy(group: Sequence[Trial], device: Device) -> None:
     """Judge one call of every trial; an exact implementation that is too far off ends as incorrect."""
     for trial in group:
-        with trial.stage("accuracy"):
+        with trial.stage("accuracy"), _judged_inputs(trial):
             output, gradients = trial.outputs()
-            for errors in trial.operation.judge(trial.problem, trial.inputs, output, gradients):
+            found = trial.operation.judge(trial.problem, trial.inputs, output, gradients)
+            del output, gradients
+            for errors in found:
                 _record(trial, errors)
-                _convict(trial, errors)
+            if reasons := [words for errors in found if (words := fault(trial, errors))]:
+                trial.end(Status.INCORRECT, "; ".join(reasons))
             if not trial.implementation.exact:
                 trial.record(notes={"accuracy": "approximation: its error is a property, not a fault"})
 
 
+@contextmanager
+def _judged_inputs(trial: Trial) -> Iterator[None]:
+    """Where only some rows are judged, the gradient is sent back from those rows alone.
+
+    Written into the tensor itself, since the bound pass holds it, and restored afterwards.
+    """
+    choose: Any = getattr(trial.operation, "judged_inputs", None)
+    if choose is None or trial.problem.pass_ == "forward":
+        yield
+        return
+    gradient = trial.inputs.grad_output
+    kept, judged = gradient.clone(), choose(trial.problem, trial.inputs).grad_output
+    gradient.copy_(judged)
+    try:
+        yield
+    finally:
+        gradient.copy_(kept)
+
+
+def _prefix(errors: Errors) -> str:
+    return "" if errors.name == "output" else f"grad_{errors.name.removeprefix('grad_')}_"
+
+
 def _record(trial: Trial, errors: Errors) -> None:
-    prefix = "" if errors.name == "output" else f"grad_{errors.name}_"
+    prefix = _prefix(errors)
     found = {f"{prefix}error": errors.relative, f"{prefix}max_abs_error": errors.max_abs}
     if errors.relative is not None and errors.naive:
         found[f"{prefix}error_ratio"] = errors.relative / errors.naive
     trial.record({name: Measurement(value, "1") for name, value in found.items() if value is not None})
 
 
-def _convict(trial: Trial, errors: Errors) -> None:
-    """End the trial when the result is not finite, or an exact implementation is too far off."""
-    what = "output" if errors.name == "output" else f"gradient by {errors.name}"
+def fault(trial: Trial, errors: Errors) -> str | None:
+    """Why a result is incorrect, with the figures, or None.
+
+    Nothing excuses a result that is not finite; an approximation is never at fault for approximating.
+    """
+    what = JUDGED.get(_prefix(errors), errors.name)
     if not errors.finite or errors.relative is None:
-        trial.end(Status.INCORRECT, f"the {what} is not finite")
-        return
+        return f"the {what} is not finite"
     bound = allowed_error(errors, trial.problem.dtype)
-    if trial.implementation.exact and errors.relative > bound:
-        trial.end(
-            Status.INCORRECT,
-            f"the {what} is off by {errors.relative:.2e}; {bound:.2e} is allowed "
-            f"(the plain formula in {trial.problem.dtype} is off by {errors.naive or 0.0:.2e})",
-        )
+    if not trial.implementation.exact or errors.relative <= bound:
+        return None
+    dtype = trial.problem.dtype
+    naive = "" if errors.naive is None else f" (the plain formula in {dtype} is off by {errors.naive:.2e})"
+    return f"the {what} is off by {errors.relative:.2e}, {bound:.2e} is allowed{naive}"
 
 
 def allowed_error(errors: Errors, dtype: str) -> float:

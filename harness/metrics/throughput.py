@@ -9,7 +9,8 @@ from harness.metrics.registry import Quantity, metric
 from harness.metrics.trial import Trial
 from harness.types import Measurement
 
-TIMES = ("gpu_time_cold", "gpu_time_hot", "cpu_time")
+#: Where the judged time is not reported, the next of these is taken.
+TIMES = ("gpu_time_cold", "gpu_time_hot", "cpu_time", "wall_time")
 
 
 @metric(
@@ -23,25 +24,31 @@ TIMES = ("gpu_time_cold", "gpu_time_hot", "cpu_time")
 def throughput(group: Sequence[Trial], device: Device) -> None:
     """Divide the problem's work by the measured time, where there is one."""
     for trial in group:
-        name = next((name for name in TIMES if name in trial.result.metrics), None)
-        if name is None:
-            trial.record(notes={"throughput": "no time was measured"})
-            continue
-        seconds = trial.result.metrics[name].value
         with trial.stage("throughput"):
+            name = _judged(trial)
+            if name is None:
+                trial.record(notes={"throughput": "no time was measured"})
+                continue
+            time = trial.result.metrics[name]
+            convention = trial.operation.flop_convention
+            least = "every input read and every output written once"
             trial.record(
                 {
-                    "flop_rate": Measurement(
-                        trial.problem.flops() / seconds,
-                        "FLOP/s",
-                        "higher",
-                        note=f"{trial.operation.flop_convention}; over {name}",
-                    ),
-                    "byte_rate": Measurement(
-                        trial.problem.min_bytes() / seconds,
-                        "B/s",
-                        "higher",
-                        note=f"every input read and output written once; over {name}",
-                    ),
+                    "flop_rate": _rate(trial.problem.flops(), "FLOP/s", time, f"{convention}; over {name}"),
+                    "byte_rate": _rate(trial.problem.min_bytes(), "B/s", time, f"{least}; over {name}"),
                 }
             )
+
+
+def _judged(trial: Trial) -> str | None:
+    """The quantity that the case is judged by, among those that were reported."""
+    metrics = trial.result.metrics
+    names = (str(trial.result.timing.get("judged")), *TIMES)
+    return next((name for name in names if name in metrics and metrics[name].value > 0), None)
+
+
+def _rate(work: int, unit: str, time: Measurement, note: str) -> Measurement:
+    """Work over time; the ends of the time's interval give those of the rate."""
+    low = work / time.high if time.high else None
+    high = work / time.low if time.low else None
+    return Measurement(work / time.value, unit, "higher", low, high, note=note)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from harness.types import Case, Measurement, Result, Scalar, Status
 from implementations.operation import Operation
-from implementations.registry import Implementation
+from implementations.registry import Implementation, Unsupported
 
 
 class Announce(Protocol):
@@ -77,11 +77,34 @@ class Trial:
         try:
             yield
         except Exception as error:
+            if poisons(error):
+                raise
             self.end(*failure(error, name))
+
+
+#: What CUDA says when a kernel has destroyed the process's context: every later call fails as well.
+_POISON = (
+    "illegal memory access",
+    "misaligned address",
+    "illegal instruction",
+    "device-side assert",
+    "unspecified launch failure",
+    "launch timed out",
+    "uncorrectable ECC error",
+    "hardware stack error",
+)
+
+
+def poisons(error: Exception) -> bool:
+    """Whether nothing can be measured in this process any more: the worker must end and be replaced."""
+    text = str(error)
+    return "CUDA" in text and any(words in text for words in _POISON)
 
 
 def failure(error: Exception, stage: str) -> tuple[Status, str]:
     """The status and reason of an exception."""
+    if isinstance(error, Unsupported):
+        return Status.UNSUPPORTED, str(error) or f"unsupported, as {stage} found"
     words = f"{type(error).__name__} during {stage}: {str(error).strip() or 'no message'}"
     out_of_memory = isinstance(error, MemoryError) or (
         type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
