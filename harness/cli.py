@@ -48,7 +48,9 @@ def run(
     report: Annotated[bool, typer.Option("--report", help="Write the page as well.")] = False,
 ) -> None:
     """Measure a suite."""
-    from harness.commands import Choice, measure, preview
+    from harness.commands.choice import Choice
+    from harness.commands.measure import measure
+    from harness.commands.preview import preview
 
     choice = Choice.read(
         suite, device, only=only, skip=skip, settings=settings, budget=budget, plugins=plugin
@@ -79,13 +81,27 @@ def _write_report(run_folder: Path, output: Path) -> None:
     console.print(f"report: {output}", highlight=False, soft_wrap=True)
 
 
+@app.command()
+def table(
+    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A folder that `bench run` wrote.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 1 if a claimed law is refuted.")
+    ] = False,
+) -> None:
+    """The complexity table of a run: claimed, counted, measured, and the verdict."""
+    from harness.commands.table import show_table
+
+    show_table(run_folder, console, as_json=as_json, strict=strict)
+
+
 @app.command("list")
 def list_(
     device: DeviceOption = "auto",
     plugin: Plugins = [],  # noqa: B006
 ) -> None:
     """Every implementation: where it can run here and, if not, why."""
-    from harness.commands import list_implementations
+    from harness.commands.show import list_implementations
 
     list_implementations(device, plugin, console)
 
@@ -93,7 +109,7 @@ def list_(
 @app.command()
 def info(device: DeviceOption = "auto") -> None:
     """The environment that a run here would record."""
-    from harness.commands import show_environment
+    from harness.commands.show import show_environment
 
     show_environment(device, console)
 

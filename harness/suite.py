@@ -1,60 +1,18 @@
-"""A suite: YAML → Suite → groups (one problem, many implementations).
-
-Everything a suite can get wrong is found here, before anything runs.
-"""
+"""A suite and its groups: one problem, many implementations. `suite_file.py` reads it from YAML."""
 
 from __future__ import annotations
 
 import difflib
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal, get_type_hints
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
-
-from harness.located_yaml import LocatedYaml, Place, SuiteError, load
-from harness.metrics.registry import metrics as known_metrics
+from harness.located_yaml import SuiteError
 from harness.types import Case, Scalar
-from implementations import registry
 from implementations.operation import Operation
-from implementations.operation import operation as find_operation
-from implementations.registry import UnknownName
-
-AxisValue = bool | int | float | str
-DeviceKind = Literal["cpu", "cuda"]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class _Overrides(_Strict):
-    """What a kind of device sweeps instead."""
-
-    implementations: list[str] | None = None
-    axes: dict[str, AxisValue | list[AxisValue]] = Field(default_factory=dict)
-    metrics: list[str] | None = None
-    budget: float | None = Field(default=None, gt=0)
-    timeout: float | None = Field(default=None, gt=0)
-
-
-class _SuiteFile(_Strict):
-    """The keys of a suite file."""
-
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
-    question: str = ""
-    operation: str = "attention"
-    implementations: list[str]
-    axes: dict[str, AxisValue | list[AxisValue]]
-    metrics: list[str] = ["latency", "memory", "accuracy", "counts", "throughput"]
-    budget: float = Field(default=300.0, gt=0)
-    timeout: float = Field(default=120.0, gt=0)
-    seed: int = 0
-    inputs: str = "randn"
-    devices: dict[DeviceKind, _Overrides] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +29,7 @@ class Suite:
 
     axes     axis -> the values it sweeps     budget   seconds of measuring in all
     timeout  seconds that one step of one case may take
+    claims   implementation -> quantity -> the law it is expected to follow, beside what it declares
     """
 
     name: str
@@ -82,11 +41,12 @@ class Suite:
     budget: float
     timeout: float
     path: Path
+    claims: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def groups(self, device: str) -> tuple[Group, ...]:
         """Every distinct problem with its cases, cheapest first."""
-        problems = dict.fromkeys(_problems(self.operation, self.axes))
-        ordered = sorted(problems, key=lambda problem: problem.flops())
+        distinct = dict.fromkeys(problems(self.operation, self.axes))
+        ordered = sorted(distinct, key=lambda problem: problem.flops())
         return tuple(Group(problem, tuple(self._cases(problem, device))) for problem in ordered)
 
     def _cases(self, problem: Any, device: str) -> Iterable[Case]:
@@ -103,7 +63,7 @@ class Suite:
                 if not any(fnmatchcase(name, pattern) for name in self.implementations):
                     raise SuiteError(
                         f"{option} {pattern}: matches no implementation of {self.path}"
-                        f"{_hint(pattern, self.implementations)}"
+                        f"{hint(pattern, self.implementations)}"
                     )
         kept = tuple(
             name
@@ -124,164 +84,13 @@ class Suite:
             "metrics": list(self.metrics),
             "budget": self.budget,
             "timeout": self.timeout,
+            "claims": {name: dict(laws) for name, laws in self.claims.items()},
             "file": self.path.name,
         }
 
 
-def read_suite(path: Path, kind: str, settings: Mapping[str, Any] | None = None) -> Suite:
-    """The suite of a file on a kind of device; `settings` replaces axes (the CLI's --set).
-
-    Raises SuiteError naming file, line, key and the nearest right name.
-    """
-    source = load(path)
-    file = _validate(source)
-    found = _named(source, ("operation",), find_operation, file.operation)
-    registry.load(found.name)
-    for device in file.devices:  # an override for another device is checked here as well
-        _build(source, file, found, device, {})
-    return _build(source, file, found, kind, settings or {})
-
-
-def _build(
-    source: LocatedYaml, file: _SuiteFile, found: Operation, kind: str, settings: Mapping[str, Any]
-) -> Suite:
-    override = file.devices.get(kind, _Overrides())  # type: ignore[call-overload]
-    place: Place = ("devices", kind)
-    axes = _axes(source, file, found, override, place, settings)
-    replaced = override.implementations is not None
-    names = _names(source, file, override, replaced, place, found)
-    chosen = override.metrics if override.metrics is not None else file.metrics
-    metrics_at = (*place, "metrics") if override.metrics is not None else ("metrics",)
-    for index, metric in enumerate(chosen):
-        _named(source, (*metrics_at, index), known_metrics, [metric])
-    return Suite(
-        name=file.name,
-        question=file.question.strip(),
-        operation=found,
-        implementations=names,
-        axes=axes,
-        metrics=tuple(chosen),
-        budget=override.budget or file.budget,
-        timeout=override.timeout or file.timeout,
-        path=source.path,
-    )
-
-
-def _validate(source: LocatedYaml) -> _SuiteFile:
-    try:
-        return _SuiteFile.model_validate(source.data)
-    except ValidationError as error:
-        raise _located(source, error) from None
-
-
-def _located(source: LocatedYaml, error: ValidationError) -> SuiteError:
-    first = error.errors()[0]
-    place: Place = tuple(step for step in first["loc"] if not _is_branch(step))
-    known = _OVERRIDE_KEYS if place[:1] == ("devices",) and len(place) > 2 else _SUITE_KEYS
-    if first["type"] == "extra_forbidden":
-        return source.error(place, f"unknown key{_hint(str(place[-1]), known)}")
-    if first["type"] == "missing":
-        return source.error(place, "this key must be given")
-    if first["type"] == "literal_error":
-        return source.error(place[:2], f"unknown device{_hint(str(place[1]), ('cpu', 'cuda'))}")
-    got = "" if isinstance(first["input"], dict | list) else f", got {first['input']!r}"
-    return source.error(place, f"{first['msg'].removeprefix('Input ')}{got}")
-
-
-_SUITE_KEYS = tuple(_SuiteFile.model_fields)
-_OVERRIDE_KEYS = tuple(_Overrides.model_fields)
-
-
-def _is_branch(step: str | int) -> bool:
-    """Pydantic names the tried branch of a union in the location; it is no key of the file."""
-    return step in ("bool", "int", "float", "str", "[key]") or str(step).startswith("list[")
-
-
-def _named(source: LocatedYaml, place: Place, find: Any, name: Any) -> Any:
-    try:
-        return find(name)
-    except UnknownName as error:
-        raise source.error(place, str(error)) from None
-
-
-def _names(
-    source: LocatedYaml,
-    file: _SuiteFile,
-    override: _Overrides,
-    replaced: bool,
-    place: Place,
-    found: Operation,
-) -> tuple[str, ...]:
-    names = override.implementations if replaced else file.implementations
-    at: Place = (*place, "implementations") if replaced else ("implementations",)
-    assert names is not None
-    if not names:
-        raise source.error(at, "name at least one implementation")
-    for index, name in enumerate(names):
-        known = _named(source, (*at, index), registry.lookup, name)
-        if known.operation != found.name:
-            raise source.error((*at, index), f"{name} computes {known.operation}, not {found.name}")
-        if name in names[:index]:
-            raise source.error((*at, index), f"{name} is named twice; keep one")
-    return tuple(names)
-
-
-def _axes(
-    source: LocatedYaml,
-    file: _SuiteFile,
-    found: Operation,
-    override: _Overrides,
-    place: Place,
-    settings: Mapping[str, Any],
-) -> dict[str, tuple[Scalar, ...]]:
-    """The swept values of every given axis, checked one by one and then as whole problems."""
-    where: dict[str, Place] = {axis: ("axes", axis) for axis in file.axes}
-    where |= {axis: (*place, "axes", axis) for axis in override.axes}
-    given: dict[str, Any] = {**file.axes, **override.axes, **settings}
-    hints = axis_types(found)
-    axes: dict[str, tuple[Scalar, ...]] = {}
-    for axis, values in given.items():
-        fail = _failing(source, where, axis, settings)
-        if axis not in hints:
-            raise fail(f"unknown axis{_hint(axis, hints)}")
-        axes[axis] = tuple(_axis_values(values, hints[axis], fail))
-    axes |= {"seed": (file.seed,), "distribution": (file.inputs,)}
-    try:
-        for _ in _problems(found, axes):
-            pass
-    except ValueError as error:
-        axis, _, message = str(error).partition(": ")
-        raise _failing(source, where, axis, settings)(message) from None
-    return axes
-
-
-def _failing(source: LocatedYaml, where: Mapping[str, Place], axis: str, settings: Mapping[str, Any]) -> Any:
-    if axis in settings:
-        return lambda message: SuiteError(f"--set {axis}: {message}")
-    key = {"seed": ("seed",), "distribution": ("inputs",)}.get(axis, ("axes", axis))
-    return lambda message: source.error(where.get(axis, key), message)
-
-
-def _axis_values(values: Any, hint: Any, fail: Any) -> Iterable[Scalar]:
-    for value in values if isinstance(values, list) else [values]:
-        if isinstance(value, float) and value.is_integer() and not isinstance(value, bool):
-            value = int(value)  # 1e3 is a float in YAML 1.2 and a fine length
-        try:
-            yield TypeAdapter(hint).validate_python(value, strict=True)
-        except ValidationError as error:
-            message = error.errors()[0]["msg"].removeprefix("Input ")
-            raise fail(f"{message}, got {value!r}") from None
-    if values == []:
-        raise fail("give at least one value")
-
-
-def axis_types(found: Operation) -> dict[str, Any]:
-    """axis -> its type, read off the operation's problem."""
-    hints = get_type_hints(found.problem)
-    return {("pass" if name == "pass_" else name): hint for name, hint in hints.items()}
-
-
-def _problems(found: Operation, axes: Mapping[str, Sequence[Scalar]]) -> Iterable[Any]:
+def problems(found: Operation, axes: Mapping[str, Sequence[Scalar]]) -> Iterable[Any]:
+    """Every combination of the axes. Raises ValueError that begins with the axis at fault."""
     for combination in itertools.product(*axes.values()):
         try:
             yield found.problem.from_axes(dict(zip(axes, combination, strict=True)))
@@ -290,6 +99,7 @@ def _problems(found: Operation, axes: Mapping[str, Sequence[Scalar]]) -> Iterabl
             raise ValueError(f"{missing}: this axis must be given") from None
 
 
-def _hint(name: str, known: Iterable[str]) -> str:
+def hint(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the nearest known one, or all of them."""
     nearest = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)
     return f"; did you mean {nearest[0]!r}?" if nearest else f"; known: {', '.join(sorted(known))}"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.suite import read_suite
+from harness.suite_file import read_suite
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from harness.located_yaml import SuiteError
-from harness.suite import Suite, read_suite
+from harness.suite import Suite
+from harness.suite_file import read_suite
 
 SUITES = Path(__file__).parents[2] / "suites"
 
@@ -85,6 +86,11 @@ MISTAKES = {
     "missing key": (GOOD.replace("name: study\n", ""), 1, "name", "must be given"),
     "empty axis": (GOOD.replace("[64, 128]", "[]"), 6, "axes.seq_len", "at least one value"),
     "negative budget": (GOOD + "budget: -3\n", 8, "budget", "greater than 0"),
+    "claim on nothing": (GOOD + "claims: {naiv: {time: n^2}}\n", 8, "claims.naiv", "did you mean 'naive'"),
+    "claim of nothing": (GOOD + "claims: {naive: {tim: n^2}}\n", 8, "claims.naive.tim", "'time'"),
+    "claim unreadable": (GOOD + "claims: {naive: {time: n^^2}}\n", 8, "claims.naive.time", "n^^2"),
+    "claim in another variable": (
+        GOOD + "claims: {naive: {time: k^2}}\n", 8, "claims.naive.time", "known: batch"),
     "broken YAML": (GOOD + "metrics: [latency\n", 9, "", "not YAML"),
 }  # fmt: skip
 

@@ -1,0 +1,1 @@
+"""What the commands of `bench` do, one file each; `cli.py` names them."""

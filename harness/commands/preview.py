@@ -1,0 +1,57 @@
+"""`bench run --dry-run`: every case with its predicted memory and time."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from harness import format
+from harness.commands.choice import Choice
+from harness.plan import measuring_seconds, predicted_seconds
+from harness.progress import label
+from harness.protocol import Probed, Ready
+from harness.runner import dry_run, environment_of, runs_interpreted
+
+
+def preview(choice: Choice, console: Console) -> None:
+    """Show every case with its predicted memory and time; nothing is measured."""
+    with tempfile.TemporaryDirectory() as scratch:
+        executor = choice.executor(Path(scratch) / "worker.log")
+        try:
+            ready = environment_of(executor, choice.suite, choice.device)
+            table = Table("case", "predicted memory", "predicted time", "note")
+            for probed in dry_run(choice.suite, choice.device, executor):
+                table.add_row(*_preview_row(choice, ready, probed))
+        finally:
+            executor.close()
+    console.print(table)
+    console.print(
+        "Predicted memory: counted on fake tensors. Predicted time: counted work at nominal rates of "
+        f"{format.quantity(NOMINAL_FLOPS[_kind(choice)], 'FLOP/s')}; a run predicts from real calls.",
+        highlight=False,
+    )
+
+
+#: Rates for predictions before anything ran; deliberately modest. FLOP/s and B/s by kind of device.
+NOMINAL_FLOPS = {"cpu": 2e10, "cuda": 1e13}
+NOMINAL_BYTES = {"cpu": 5e9, "cuda": 5e11}
+
+
+def _kind(choice: Choice) -> str:
+    return choice.device.partition(":")[0]
+
+
+def _preview_row(choice: Choice, ready: Ready, probed: Probed) -> tuple[str, str, str, str]:
+    name = label(probed.case.implementation, dict(probed.case.problem), choice.swept)
+    memory = format.quantity(probed.peak_bytes, "B") if probed.peak_bytes is not None else "unknown"
+    if probed.result is not None:
+        return name, memory, "–", f"{probed.result.status}: {probed.result.reason}"
+    if runs_interpreted(probed.case):
+        return name, memory, "unknown", "not timed: interpreted"
+    kind = _kind(choice)
+    call = predicted_seconds(probed, NOMINAL_FLOPS[kind], NOMINAL_BYTES[kind])
+    spent = measuring_seconds(call, ready.samples, ready.sample_seconds, timed=True)
+    return name, memory, format.seconds(spent), ""
