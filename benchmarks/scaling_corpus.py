@@ -1,4 +1,4 @@
-"""Deterministic synthetic corpus of scaling curves with known truth, and the score of a fitter on it.
+"""Deterministic synthetic corpus of scaling curves with known truth.
 
 Every random choice comes from numpy's PCG64 seeded with (seed, function, cell, repeat): the same
 arguments give the same bytes.  Groups of curves:
@@ -13,10 +13,8 @@ hidden   the leading term is under 10 % of the time at the largest size: no soun
 from __future__ import annotations
 
 import zlib
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 from numpy.random import Generator
@@ -272,74 +270,3 @@ def corpus(
         for function in functions:
             for rep in range(reps):
                 yield make_case(function, cell, seed, rep)
-
-
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """What a fitter says of a sweep; None where it says nothing.
-
-    prediction: low, mid and high of the time at four times the largest size.
-    """
-
-    law: str
-    interval: tuple[float, float] | None
-    verdicts: Mapping[str, str]
-    prediction: tuple[float, float, float] | None
-
-
-Fitter = Callable[[Array, list[Array]], Answer]
-Tally = dict[str, list[float]]
-
-
-def score(
-    fitter: Fitter,
-    seed: int,
-    reps: int = 10,
-    cells: Sequence[Cell] = CELLS,
-    functions: Sequence[Function] = FUNCTIONS,
-    quantile: float = 0.5,
-) -> dict[str, float]:
-    """Fractions by name; ``quantile`` is that of a size's samples the fitter calls its time."""
-    tally: Tally = defaultdict(list)
-    for case in corpus(seed, reps, cells, functions):
-        answer = fitter(case.sizes, case.samples)
-        _score_verdicts(tally, case, answer)
-        if case.function.group != "hidden":
-            _score_numbers(tally, case, answer, seed, quantile)
-    return {name: float(np.mean(values)) for name, values in tally.items()}
-
-
-def _score_verdicts(tally: Tally, case: SweepCase, answer: Answer) -> None:
-    truth, group = case.function, case.function.group
-    tally[f"class {group}"].append(answer.law == truth.law)
-    confirmed = [law for law, word in answer.verdicts.items() if word == "confirmed"]
-    hidden = " (hidden)" if group == "hidden" else ""
-    tally["false confirmations" + hidden].append(any(law != truth.law for law in confirmed))
-    if confirmed and not hidden:
-        tally["wrong among confirmed"].append(any(law != truth.law for law in confirmed))
-    if truth.law != "other":
-        tally["false refutations" + hidden].append(answer.verdicts[truth.law] == "refuted")
-    if group in ("core", "hard"):
-        if not truth.q:
-            tally["true power confirmed"].append(truth.law in confirmed)
-        tally["claim off by >= 1 refuted"] += [
-            word == "refuted" for law, word in answer.verdicts.items() if abs(CLASSES[law][0] - truth.p) >= 1
-        ]
-
-
-def _score_numbers(tally: Tally, case: SweepCase, answer: Answer, seed: int, quantile: float) -> None:
-    truth, cell = case.function, case.cell
-    if answer.interval and not truth.q:
-        covers = answer.interval[0] <= truth.p <= answer.interval[1]
-        tally["exponent interval covers"].append(covers)
-    if answer.prediction is None:
-        return
-    key = [seed, zlib.crc32(truth.name.encode()), len(tally["time at 4x within 10 %"])]
-    size = np.array([4 * case.sizes[-1]])
-    shift = np.exp(cell.noise * NormalDist().inv_cdf(quantile))
-    expected = float(case.curve(size)[0]) * shift
-    new = expected * np.exp(cell.tau * np.random.default_rng(key).standard_normal())
-    low, mid, high = answer.prediction
-    tally["time at 4x within 10 %"].append(bool(abs(np.log(mid / expected)) <= 0.1))
-    if low < high:
-        tally["interval at 4x covers"].append(bool(low <= new <= high))

@@ -26,7 +26,7 @@ REGIME_DEVIATION = 0.5
 #: A plateau must hand over to the lead within this ratio of continuity.
 PLATEAU_SLACK = 1.05
 #: Relative fits are kept above this, so that a logarithm exists.
-FLOOR = 1e-9
+FLOOR = 1e-60
 #: Structures whose evidence after the linear fit is this far (in nats) below the best are dropped.
 PRUNE = 12.0
 
@@ -77,12 +77,13 @@ def fit_structures(structures: Structures, data: Summary, prune: float = PRUNE) 
 
 def _promising(structures: Structures, data: Summary, columns: Array, prune: float) -> Ints:
     """Rows whose likelihood after the linear fit, at some tau, is near the best."""
-    variance = _variance(structures, data, tau_grid(data.kind)[0][::2])
+    variance = _variance(structures, data, tau_grid(data.kind)[0][::3])
     c = _linear(columns, variance)
     rough = _log_likelihood(columns, variance, c) + structures.log_prior[:, None]
     rough[~_admissible(structures, data, columns, c)] = -np.inf
     best = rough.max(axis=1)
-    return np.flatnonzero(best > best.max() - prune)
+    # Bare laws stay: whatever the data, their fits are valid and leave a posterior to normalise.
+    return np.flatnonzero((best > best.max() - prune) | ~structures.decorated)
 
 
 def _relative_columns(structures: Structures, data: Summary) -> tuple[Array, Array]:

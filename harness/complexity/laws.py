@@ -29,8 +29,7 @@ LAWS: dict[str, tuple[float, int]] = {
 }
 OTHER = "other"
 
-_TOKEN = re.compile(r"\s*(?:(log|sqrt)\b|([A-Za-z_]\w*)|(\d+(?:\.\d+)?(?:/\d+)?)|([*·^+()²³-]))")
-_SUPERSCRIPT = {"²": 2.0, "³": 3.0}
+_TOKEN = re.compile(r"\s*(?:(log|sqrt)\b|([A-Za-z_]\w*)|(\d+(?:\.\d+)?(?:/\d+)?)|([*·^+()-]))")
 
 
 class LawError(ValueError):
@@ -133,7 +132,9 @@ def parse_law(text: str) -> Law:
     factor is accepted and dropped, since it does not change the growth. Raises LawError.
     """
     inner = re.fullmatch(r"\s*[OΘ]\s*\((.*)\)\s*", text)
-    source = (inner.group(1) if inner else text).replace("**", "^")
+    source = inner.group(1) if inner else text
+    for written, power in (("**", "^"), ("²", "^2"), ("³", "^3")):
+        source = source.replace(written, power)
     tokens = _tokens(source, text)
     groups: list[list[str]] = [[]]
     for token in tokens:
@@ -191,8 +192,6 @@ def _variable(rest: list[str], text: str) -> str:
 
 
 def _power(rest: list[str], text: str) -> float:
-    if rest and rest[0] in _SUPERSCRIPT:
-        return _SUPERSCRIPT[rest.pop(0)]
     if not rest or rest[0] != "^":
         return 1.0
     rest.pop(0)

@@ -27,13 +27,14 @@ from harness.complexity.summary import Summary
 CLASS_SHARE = 0.10
 #: Curves whose lead has a smaller share say little about its exponent.
 EXPONENT_SHARE = 0.30
-#: Extra log error per octave beyond the sweep: the next cache level is not in the data.
-DRIFT_PER_OCTAVE = 0.05
+#: Predictions are validated up to two octaves beyond the sweep; from there on, 5 % more error per
+#: octave: the next cache level is not in the data.
+VALIDATED_OCTAVES, DRIFT_PER_OCTAVE = 2.0, 0.05
 NEGLIGIBLE = 1e-5
 #: In comparing degrees a logarithm is more than nothing and less than any power.
 LOG_DEGREE = 0.01
 #: The grid of free powers: first pass, and when a cell of it is fine enough.
-COARSE_POWERS = np.linspace(*FREE_RANGE, 42)
+COARSE_POWERS = np.linspace(*FREE_RANGE, 29)
 MAX_CELL_MASS = 0.12
 SUBCELLS = 16
 DENSITY_FLOOR = 1e-30
@@ -135,7 +136,7 @@ class Mixture:
     def quantiles(self, sizes: Array, octaves: Array, levels: Sequence[float]) -> Array:
         """Quantiles (s, q) of ln cost at new sizes, including tau and drift beyond the sweep."""
         mean, variance = self.curves(sizes)
-        drift = (DRIFT_PER_OCTAVE * octaves) ** 2
+        drift = (DRIFT_PER_OCTAVE * np.maximum(octaves - VALIDATED_OCTAVES, 0.0)) ** 2
         deviation = np.sqrt(variance + self.tau[:, None] ** 2 + drift)
         return mixture_quantiles(mean, deviation, self.weight, levels)
 

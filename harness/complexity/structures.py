@@ -79,6 +79,11 @@ class Structures:
         return np.asarray((self.kind >= JUMP) & (self.kind <= GRADUAL))
 
     @property
+    def decorated(self) -> Bools:
+        """True for anything but a bare leading term."""
+        return np.asarray((self.kind != SUM) | self.constant | (self.lower > 0))
+
+    @property
     def present(self) -> Bools:
         """Which of the three columns exist, shape (B, 3)."""
         constant = self.constant | (self.kind == PLATEAU)

@@ -46,7 +46,7 @@ class Claim:
     """A claimed degree against the evidence, in numbers.
 
     growth is the claim's mean exponent over the sweep (a logarithm counts), interval that of the
-    data's lead, steepest the largest slope of ln cost over half the sweep; above is the mean share
+    data's lead, slopes bound that of ln cost over half the sweep; above is the mean share
     at the largest size of terms that grow faster than the claim, ceiling the share that terms which
     grow at least as fast could have.
     """
@@ -58,7 +58,7 @@ class Claim:
     log_power: int
     interval: tuple[float, float]
     share: float
-    steepest: float
+    slopes: tuple[float, float]
     above: float
     ceiling: float
     best: str
@@ -120,7 +120,7 @@ def _weigh(claimed: Law, posterior: Posterior, data: Summary) -> Claim:
         log_power=log_power,
         interval=posterior.interval,
         share=mixture.share_of_degree((power, log_power)),
-        steepest=_steepest(data),
+        slopes=posterior.interval if data.kind == "count" else (_steepest(data),) * 2,
         above=mixture.share_above((power, log_power)),
         ceiling=mixture.share_ceiling((power, log_power), data.sizes[-1:]),
         best=max(NAMES, key=lambda name: posterior.probabilities[name]),
@@ -137,7 +137,7 @@ def _steepest(data: Summary) -> float:
     """Largest slope of ln cost against ln n between sizes at least half the sweep apart (in log n).
 
     Drift of the cost per unit is bounded over the sweep, so what it can add to a slope is bounded
-    only over a long way: a step between neighbours proves nothing.
+    only over a long way: a step between neighbours proves nothing.  Counts do not drift.
     """
     x, y = np.log(data.sizes), data.log_cost
     run, rise = x[None, :] - x[:, None], y[None, :] - y[:, None]
@@ -203,7 +203,7 @@ def _contradiction(claim: Claim) -> str | None:
     doubtful = claim.tau > MAX_TAU or high - low > MAX_WIDTH_REFUTE or claim.overhead_only
     if doubtful or claim.probability > REFUTE_AT:
         return None
-    if min(low, claim.steepest) > claim.growth + claim.guard and claim.above >= MIN_SHARE:
+    if min(low, claim.slopes[0]) > claim.growth + claim.guard and claim.above >= MIN_SHARE:
         return f"grows faster: {_measured(claim)} against {claim.growth:.2f}, over this sweep"
     if max(high, claim.steepest) < claim.growth - claim.guard and claim.ceiling < HIDDEN_SHARE:
         return (

@@ -22,6 +22,7 @@ def test_every_name_of_the_table_round_trips(name: str) -> None:
         ("n^2*d", "n", 2),
         ("n^2*d", "d", 1),
         ("n²·d_k", "d_k", 1),
+        ("n²·d_k", "n", 2),
         ("O(n^2*d_model + n*d_model^2)", "n", 2),
         ("n^2*d_model + n*d_model^2", "d_model", 2),
         ("n*d_model*d_ff", "d_ff", 1),
