@@ -205,7 +205,7 @@ def _contradiction(claim: Claim) -> str | None:
         return None
     if min(low, claim.slopes[0]) > claim.growth + claim.guard and claim.above >= MIN_SHARE:
         return f"grows faster: {_measured(claim)} against {claim.growth:.2f}, over this sweep"
-    if max(high, claim.steepest) < claim.growth - claim.guard and claim.ceiling < HIDDEN_SHARE:
+    if max(high, claim.slopes[1]) < claim.growth - claim.guard and claim.ceiling < HIDDEN_SHARE:
         return (
             f"grows more slowly: {_measured(claim)} against {claim.growth:.2f}; such a term is at "
             f"most {claim.ceiling:.1%} of the cost at n = {claim.largest:g}, over this sweep"
