@@ -62,4 +62,7 @@ class _Backward:
 
 
 def _gradients(output: Tensor, inputs: Any, *, keep: bool) -> tuple[Tensor, ...]:
-    return torch.autograd.grad(output, inputs.differentiable, inputs.grad_output, retain_graph=keep)
+    gradients: tuple[Tensor, ...] = torch.autograd.grad(
+        output, inputs.differentiable, inputs.grad_output, retain_graph=keep
+    )
+    return gradients

@@ -109,7 +109,7 @@ def _claims(source: LocatedYaml, file: _SuiteFile, found: Operation) -> dict[str
                     ("claims", name, quantity),
                     f"unknown variable {variable}{hint(variable, found.variables)}",
                 )
-    return {name: dict(laws) for name, laws in file.claims.items()}
+    return {n: {str(q): law for q, law in laws.items()} for n, laws in file.claims.items()}
 
 
 def _validate(source: LocatedYaml) -> _SuiteFile:
@@ -128,7 +128,8 @@ def _located(source: LocatedYaml, error: ValidationError) -> SuiteError:
     if first["type"] == "missing":
         return source.error(place, "this key must be given")
     if first["type"] == "literal_error":
-        return source.error(place[:2], f"unknown device{hint(str(place[1]), ('cpu', 'cuda'))}")
+        known = tuple(str(first["ctx"]["expected"]).replace("'", "").replace(" or ", ", ").split(", "))
+        return source.error(place, f"unknown key{hint(str(place[-1]), known)}")
     got = "" if isinstance(first["input"], dict | list) else f", got {first['input']!r}"
     return source.error(place, f"{first['msg'].removeprefix('Input ')}{got}")
 
