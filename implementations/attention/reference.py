@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 #: (query, key) pairs over all heads that one judgement may cost: about a second of float64.
-PAIRS_BUDGET = {"cpu": 2**23, "cuda": 2**27}
+PAIRS_BUDGET = {"cpu": 2**22, "cuda": 2**27}
 FEWEST_ROWS = 32
 TILES = (16, 32, 64, 128)
 
