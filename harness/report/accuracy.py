@@ -10,6 +10,8 @@ from harness.types import Result
 
 #: The floor that an approximation must beat: the mean of V.
 FLOOR = "uniform"
+#: The field's rule: an exact implementation may err up to twice as much as the plain formula.
+RULE = 2.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from harness.types import Result, Status
 
 #: Beyond so many rows the page keeps to the main quantities, and the download is compressed.
 LARGE = 1500
-MAIN = ("flops", "error", "error_ratio")
+MAIN = ("error", "error_ratio")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,7 @@ def table(records: Records) -> Grid:
         tuple(_row(r, axes, metrics, scales) for r in records.results),
         columns(head, *heads, *([records.sweep] if records.sweep else [])),
         key="data-table",
+        picks=columns(head, "implementation", *axes, "status"),
     )
 
 

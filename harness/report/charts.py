@@ -67,6 +67,14 @@ class Series:
         return next((item for item in known if item.x == x), None)
 
 
+def coincide(one: Series, other: Series) -> bool:
+    """Whether two series lie on each other: within 3 % at most of the sizes that they share."""
+    ys = {p.x: p.y for p in other.points}
+    ratios = [p.y / ys[p.x] for p in one.points if p.x in ys]
+    near = sum(1 / 1.03 < ratio < 1.03 for ratio in ratios)
+    return bool(ratios) and near > len(ratios) / 2
+
+
 @dataclass(frozen=True, slots=True)
 class Chart:
     """One figure: a quantity against the swept axis at one setting.
@@ -90,6 +98,15 @@ class Chart:
         name = name_of(self.metric)
         place = f" ({self.setting})" if self.setting else ""
         return f"{name[0].upper()}{name[1:]} against {self.x_label}{place}"
+
+    @property
+    def coincident(self) -> str:
+        """Which series lie on each other, in words, or the empty string."""
+        groups: list[list[Series]] = []
+        for series in self.series:
+            home = next((group for group in groups if coincide(group[0], series)), None)
+            groups.append([series]) if home is None else home.append(series)
+        return "; ".join(", ".join(s.name for s in group) for group in groups if len(group) > 1)
 
     @property
     def description(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
+from harness.report.accuracy import FLOOR
 from harness.report.records import Facet, Records, measured, size_of
 from harness.types import Measurement, Result
 
@@ -27,7 +28,7 @@ class Fastest:
 
     tied      the exact implementations whose intervals overlap the fastest one's, the fastest first
     others    the other exact ones, by time
-    approximations  those that beat the fastest exact one clearly, by time
+    approximations  those that beat the fastest exact one clearly, by time; the floor is no candidate
     leanest   the exact implementation with the least memory, with that memory, or None
     """
 
@@ -76,12 +77,13 @@ def _fastest(records: Records, problem: Facet) -> Fastest | None:
     if not exact:
         return None
     limit = top(exact[0].time)
+    faster = [t for t in timed if not t.exact and t.name != FLOOR and top(t.time) < bottom(exact[0].time)]
     tied = tuple(t for t in exact if bottom(t.time) <= limit)
     return Fastest(
         problem=problem,
         tied=tied,
         others=tuple(t for t in exact if t not in tied),
-        approximations=tuple(t for t in timed if not t.exact and top(t.time) < bottom(exact[0].time)),
+        approximations=tuple(faster),
         leanest=_leanest(records, exact),
     )
 
@@ -116,7 +118,7 @@ def crossovers(records: Records) -> tuple[Crossover, ...]:
     return tuple(
         crossing
         for facet in records.facets(records.sweep)
-        for pair in combinations(records.cards, 2)
+        for pair in combinations([name for name in records.cards if name != FLOOR], 2)
         if (crossing := _crossing(records, facet, *pair))
     )
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from harness.report import svg
+from harness.report import charts, svg
 from harness.report.charts import Chart, Series
 from harness.report.units import tick
 
@@ -44,8 +44,9 @@ def draw(chart: Chart) -> str:
         FigureCanvasSVG(figure)
         axes = figure.add_axes(_box(total, TOP, height))
         _frame(axes, chart, texts, labelled=not gappy)
-        for series in chart.series:
-            _series(axes, series, chart.xs)
+        for position, series in enumerate(chart.series):
+            under = sum(charts.coincide(series, other) for other in chart.series[position + 1 :])
+            _series(axes, series, chart.xs, min(under, 4))
         _guides(axes, chart, texts)
         _labels(axes, chart, texts, height)
         if gappy:
@@ -120,14 +121,19 @@ def _ticks(axes: Axes, chart: Chart, texts: svg.Texts, labelled: bool) -> None:
         axes.set_xlabel(texts.add(chart.x_label), color=svg.INK)
 
 
-def _series(axes: Axes, series: Series, xs: Sequence[float]) -> None:
-    """A line that breaks at every gap, intervals, and markers: filled, or hollow where overhead-bound."""
+def _series(axes: Axes, series: Series, xs: Sequence[float], under: int) -> None:
+    """A line that breaks at every gap, intervals, and markers: filled, or hollow where overhead-bound.
+
+    under: how many series lie on this one; it is drawn wider, so that its rim stays in sight.
+    """
     colour = svg.series_colour(series.index)
     dash, marker = DASHES[series.index % len(DASHES)], MARKERS[series.index % len(MARKERS)]
     at = {p.x: p for p in series.points}
     line = [at[x].y if x in at else math.nan for x in xs]
     gid = f"series-{series.index}"
-    axes.plot(xs, line, color=colour, linestyle=dash, linewidth=1.6, gid=f"{gid}-line", clip_on=False)
+    axes.plot(
+        xs, line, color=colour, linestyle=dash, linewidth=1.6 + 1.3 * under, gid=f"{gid}-line", clip_on=False
+    )
     spans = [(p.x, p.measurement.low, p.measurement.high) for p in series.points]
     bars = [(x, low, high) for x, low, high in spans if low is not None and high is not None and low > 0]
     if bars:
@@ -143,7 +149,7 @@ def _series(axes: Axes, series: Series, xs: Sequence[float]) -> None:
                 [p.y for p in points],
                 linestyle="none",
                 marker=marker,
-                markersize=5.5,
+                markersize=5.5 + 2.2 * under,
                 color=colour,
                 markerfacecolor=svg.PAPER if overhead else colour,
                 gid=f"{gid}-{kind}",
@@ -196,10 +202,25 @@ def _labels(axes: Axes, chart: Chart, texts: svg.Texts, height: float) -> None:
             clip_on=False,
             gid=f"{gid}-swatch",
         )
-        axes.text(
-            1 + 29 / across, y, texts.add(series.name), transform=axes.transAxes, color=svg.INK,
-            va="center_baseline", fontsize=10.5, gid=f"{gid}-label",
-        )  # fmt: skip
+        _name(axes, (1 + 29 / across, y), series, texts, 10.5)
+
+
+def _name(axes: Axes, place: tuple[float, float], series: Series, texts: svg.Texts, size: float) -> None:
+    """A series' name right of the plot."""
+    axes.text(
+        *place,
+        texts.add(clip(series.name), series.name),
+        transform=axes.transAxes,
+        color=svg.INK,
+        va="center_baseline",
+        fontsize=size,
+        gid=f"series-{series.index}-label",
+    )
+
+
+def clip(name: str) -> str:
+    """A name that fits beside the plot; the whole of it is in the tooltip and in the table."""
+    return name if len(name) <= 16 else name[:15] + "…"
 
 
 def _fraction(axes: Axes, y: float) -> float:
@@ -239,7 +260,4 @@ def _strip(axes: Axes, chart: Chart, gappy: Sequence[Series], texts: svg.Texts) 
                 gap.x, row, texts.add(gap.letter, gap.words), color=svg.series_colour(series.index),
                 ha="center", va="center_baseline", fontsize=10, fontweight="bold", gid=f"{gid}-gap",
             )  # fmt: skip
-        axes.text(
-            1 + 6 / across, 1 - (row + 0.5) / len(gappy), texts.add(series.name), transform=axes.transAxes,
-            color=svg.INK, va="center_baseline", fontsize=9, gid=f"{gid}-label",
-        )  # fmt: skip
+        _name(axes, (1 + 6 / across, 1 - (row + 0.5) / len(gappy)), series, texts, 9)

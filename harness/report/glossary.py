@@ -30,7 +30,7 @@ GLOSSARY = (
         "the reason says what would settle it.",
     ),
     (
-        "As upper bound",
+        "≤",
         "O(f) is an upper bound: a cost that grows more slowly than declared keeps it.",
     ),
     (

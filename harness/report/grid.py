@@ -21,6 +21,9 @@ class Cell:
     note: str = ""
 
 
+DASH = Cell("—", "muted")
+
+
 @dataclass(frozen=True, slots=True)
 class Grid:
     """A table with a caption.
@@ -28,6 +31,7 @@ class Grid:
     numeric    the columns that hold numbers: right-aligned by a class of the table, see `NUMERIC_CSS`
     key        its id; a table with one gets filters from the script
     row_heads  how many leading cells of a row name it
+    picks      the columns by whose values a reader may filter
     """
 
     caption: str
@@ -36,6 +40,7 @@ class Grid:
     numeric: frozenset[int] = frozenset()
     key: str = ""
     row_heads: int = 1
+    picks: frozenset[int] = frozenset()
 
     @property
     def html(self) -> Markup:
@@ -43,9 +48,10 @@ class Grid:
         head = "".join(f"<th scope=col>{escape(text)}" for text in self.head)
         body = "\n".join("<tr>" + "".join(map(self._cell, range(len(row)), row)) for row in self.rows)
         key = f' id="{escape(self.key)}"' if self.key else ""
-        numeric = " ".join(f"c{column}" for column in sorted(self.numeric))
+        classes = [f"c{column}" for column in sorted(self.numeric)]
+        classes += [f"f{column}" for column in sorted(self.picks)]
         return Markup(
-            f'<table{key} class="{numeric}"><caption>{escape(self.caption)}</caption>'
+            f'<table{key} class="{" ".join(classes)}"><caption>{escape(self.caption)}</caption>'
             f"<thead><tr>{head}</thead>\n<tbody>{body}</tbody></table>"
         )
 

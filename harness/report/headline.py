@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from harness.report.accuracy import ErrorRow, worst_exact
+from harness.report.accuracy import RULE, ErrorRow, worst_exact
 from harness.report.choice import Fastest
 from harness.report.records import Records, describe
 from harness.report.tables import ComplexityRow, ComplexityTable
 from harness.report.units import pretty, shown
-
-#: The field's rule: an exact implementation may err up to twice as much as the plain formula.
-RULE = 2.0
 
 
 def answer(
@@ -51,9 +48,11 @@ def _wins(choices: Sequence[Fastest], name: str) -> int:
 
 
 def _factor(choice: Fastest) -> str:
-    slowest = choice.others[-1]
-    ratio = slowest.time.value / choice.tied[0].time.value
-    return f"{ratio:.3g} times faster than {slowest.name}"
+    """How much the next one takes, and naive where it was timed."""
+    best = choice.tied[0].time.value
+    named = {t.name: t for t in choice.others}
+    beside = dict.fromkeys([choice.others[0].name, *(["naive"] if "naive" in named else [])])
+    return " and ".join(f"{named[name].time.value / best:.3g}× as long in {name}" for name in beside)
 
 
 def _growth(table: ComplexityTable) -> Iterable[str]:
@@ -79,9 +78,9 @@ def _error(errors: Sequence[ErrorRow]) -> Iterable[str]:
     row, ratio = worst
     place = f" at {row.setting}" if row.setting else ""
     if ratio <= RULE:
-        yield f"Every exact implementation errs at most {ratio:.3g} times as much as naive in the same dtype."
+        yield f"No exact implementation errs more than {ratio:.2g} × as much as naive in the same dtype."
     else:
         yield (
-            f"{row.implementation} errs up to {ratio:.3g} times as much as naive in the same dtype{place}; "
+            f"{row.implementation} errs up to {ratio:.3g} × as much as naive in the same dtype{place}; "
             f"up to {RULE:g} is usual."
         )

@@ -53,8 +53,8 @@ def not_ok(records: Records) -> list[tuple[Status, str, str, list[Result]]]:
     return [(*key, rows) for key, rows in ordered]
 
 
-def not_measured(records: Records) -> list[tuple[str, str, str, list[Result]]]:
-    """(implementation, quantity, why, rows) of what was left out of rows that ended well."""
+def remarks(records: Records) -> list[tuple[str, str, str, list[Result]]]:
+    """(implementation, quantity, words, rows) of the notes: what was left out, and what else to know."""
     groups: dict[tuple[str, str, str], list[Result]] = {}
     for r in records.results:
         for quantity, why in r.notes.items():
@@ -68,20 +68,28 @@ def metric_notes(records: Records) -> list[tuple[str, str, int]]:
     return [(name_of(name), note, count) for (name, note), count in counts.items()]
 
 
-def flagged(records: Records) -> list[tuple[str, list[Result]]]:
-    """(doubt, rows) of every flag."""
+def flagged(records: Records) -> list[tuple[str, list[str], list[Result]]]:
+    """(kind of doubt, up to three of its texts, rows); the kind is what stands before the colon."""
     groups: dict[str, list[Result]] = {}
+    texts: dict[str, dict[str, None]] = {}
     for r in records.results:
         for flag in r.flags:
-            groups.setdefault(flag, []).append(r)
-    return sorted(groups.items(), key=lambda item: -len(item[1]))
+            kind, _, rest = flag.partition(":")
+            groups.setdefault(kind, []).append(r)
+            texts.setdefault(kind, {})[rest.strip()] = None
+    found = [(kind, _few(list(texts[kind])), rows) for kind, rows in groups.items()]
+    return sorted(found, key=lambda item: -len(item[2]))
+
+
+def _few(texts: list[str]) -> list[str]:
+    return texts if len(texts) <= 3 else [*texts[:2], f"and {len(texts) - 2} more such"]
 
 
 def warnings(records: Records, overhead_bound: int) -> list[str]:
     """What a reader must know before trusting the numbers."""
     return [
         *_run_warnings(records),
-        *(f"{cases(rows)} flagged: {flag}" for flag, rows in flagged(records)),
+        *(f"{cases(rows)} {kind} (such as: {texts[0]})" for kind, texts, rows in flagged(records)),
         *_interpreted(records),
         *([f"{overhead_bound} of the timed points are overhead-bound"] if overhead_bound else []),
         *_wrong(records),

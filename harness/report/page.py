@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from harness.report import accuracy, alldata, charts, choice, figures, headline, outcomes, sections
+from harness.report import accuracy, alldata, charts, choice, choosing, figures, headline, outcomes, sections
 from harness.report.glossary import GLOSSARY
 from harness.report.grid import NUMERIC_CSS, Grid, capped
 from harness.report.records import Records, arrange, words
@@ -84,9 +84,9 @@ def _content(records: Records) -> Mapping[str, Any]:
         "growth": sections.complexity(records, growth, ("time", "peak memory")),
         "counts": sections.complexity(records, growth, ("FLOPs", "bytes")),
         "growth_left_out": growth.left_out,
-        "fastest": capped(sections.fastest(records, choices), MOST),
-        "crossovers": capped(sections.crossovers(records, crossings), MOST),
-        "reaches": capped(sections.reaches(records), MOST),
+        "fastest": capped(choosing.fastest(records, choices), MOST),
+        "crossovers": capped(choosing.crossovers(records, crossings), MOST),
+        "reaches": capped(choosing.reaches(records), MOST),
         "figures": [_figure(chart) for chart in drawn],
         "undrawn": undrawn,
         "errors": capped(sections.errors(records, errors), MOST),

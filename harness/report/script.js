@@ -46,9 +46,9 @@
     const tools = element("div", { className: "tools" }, element("label", {}, "Filter ", words));
     const picks = [];
     [...table.tHead.rows[0].cells].forEach((head, column) => {
+      if (!table.classList.contains(`f${column}`)) return;
       const values = [...new Set(rows.map((row) => own(row.cells[column])))];
-      if (values.length < 2 || values.length > 16 || values.some((value) => value.length > 24)) return;
-      if (table.classList.contains(`c${column}`) && column > 1) return;
+      if (values.length < 2 || values.length > 60) return;
       const all = element("option", { value: "", textContent: "all" });
       const select = element("select", {}, all, ...values.sort(compare).map((v) => element("option", { textContent: v })));
       picks.push([column, select]);
@@ -74,7 +74,8 @@
   const hideable = (figures) => {
     const names = new Map();
     figures.querySelectorAll("svg .label").forEach((label) => {
-      names.set(label.dataset.series, label.textContent.trim());
+      const title = label.querySelector("title");
+      names.set(label.dataset.series, title ? title.textContent : label.textContent);
     });
     if (names.size < 2) return;
     const tools = element("fieldset", { className: "tools" }, element("legend", {}, "Series in the figures"));

@@ -23,6 +23,8 @@ from harness.report.sweeps import (
 from harness.report.units import name as name_of
 from harness.types import Result, Run
 
+NOT_MEASURED = "not measured"
+
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
@@ -61,7 +63,8 @@ class ComplexityRow:
     claim          its growth in this variable alone, or ""
     counted, measured   exponents; None without enough sizes
     basis          the metric that the verdict rests on, or ""
-    word, reason   "confirmed", "refuted", "inconclusive", "insufficient data" or "not claimed", and why
+    word, reason   "confirmed", "refuted", "inconclusive", "insufficient data", "not measured" or
+                   "not claimed", and why
     bound, bound_reason  the same for the law as an upper bound
     law, probability, share  the most probable law, its probability, its share of the cost at the largest size
     predictions    (size, low, middle, high) at 2 and 4 times the largest size
@@ -172,7 +175,8 @@ def _judge(declared: str, variable: str, fit: Fit | None, too_few: str) -> _Judg
     except LawError as error:
         return _Judgement("", "inconclusive", f"the declared law cannot be read: {error}")
     if fit is None:
-        return _Judgement(str(claim or ""), INSUFFICIENT, too_few)
+        word = INSUFFICIENT if "usable" in too_few else NOT_MEASURED
+        return _Judgement(str(claim or ""), word, too_few)
     if claim is None:
         return _Judgement("", "not claimed", f"no law is declared; most probable: {fit.law}")
     verdict = fit.verdict(claim)

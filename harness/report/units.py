@@ -97,6 +97,12 @@ def tick(value: float, unit: str) -> str:
     return f"{float(number):g} {rest}" if rest else text
 
 
+def brief(value: float) -> str:
+    """An error: two digits and a plain exponent, 3.4e-3."""
+    digits, _, exponent = f"{value:.1e}".partition("e")
+    return f"{digits}e{int(exponent)}"
+
+
 def pretty(law: str) -> str:
     """A law as people write it: n²·d for n^2*d."""
     return law.replace("^2", "²").replace("^3", "³").replace("*", "·")

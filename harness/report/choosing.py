@@ -1,0 +1,126 @@
+"""The tables that help to choose: fastest, crossovers, and how far each implementation goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from harness.report import choice, outcomes
+from harness.report.grid import DASH, Cell, Grid, columns
+from harness.report.records import Records, words
+from harness.report.units import brief, shown
+from harness.report.units import name as name_of
+
+
+def fastest(records: Records, choices: Sequence[choice.Fastest]) -> Grid:
+    """The fastest correct implementation per problem."""
+    axes = _axes_last(records)
+    time = name_of(records.time or "time")
+    memory = name_of(records.memory or "memory")
+    rows = tuple(tuple(_fastest_row(axes, item)) for item in choices)
+    head = (
+        *(axes or ["problem"]),
+        "fastest exact",
+        time,
+        "next exact",
+        "faster approximation",
+        f"least {memory}",
+    )
+    caption = (
+        f"The fastest exact implementation of each problem, by {time}; tied when their intervals overlap"
+    )
+    return Grid(
+        caption,
+        head,
+        rows,
+        columns(head, time),
+        "choose-table",
+        max(1, len(axes)),
+        columns(head, *axes, "fastest exact"),
+    )
+
+
+def _axes_last(records: Records) -> list[str]:
+    return [axis for axis in records.axes if axis != records.sweep] + [
+        a for a in records.axes if a == records.sweep
+    ]
+
+
+def _fastest_row(axes: Sequence[str], item: choice.Fastest) -> Iterable[Cell | str]:
+    fixed = dict(item.problem.fixed)
+    yield from [_value(axis, fixed[axis]) for axis in axes] or ["the only one"]
+    yield Cell(", ".join(t.name for t in item.tied), "good", "tied" if len(item.tied) > 1 else "")
+    best = item.tied[0].time
+    interval = (
+        "" if best.low is None or best.high is None else f"{shown(best.low, 's')} to {shown(best.high, 's')}"
+    )
+    yield Cell(shown(best.value, "s"), note=interval)
+    yield _slower(item.others[:1], best.value)
+    yield _approximate(item.approximations, best.value)
+    yield Cell(item.leanest[0], note=shown(item.leanest[1].value, "B")) if item.leanest else DASH
+
+
+def _value(axis: str, value: object) -> str:
+    return words(axis, value) if isinstance(value, bool) else str(value)
+
+
+def _slower(others: Sequence[choice.Timed], best: float) -> Cell:
+    if not others:
+        return DASH
+    other = others[0]
+    return Cell(other.name, note=f"{shown(other.time.value, 's')}, {other.time.value / best:.3g} × the time")
+
+
+def _approximate(others: Sequence[choice.Timed], best: float) -> Cell:
+    """The fastest approximation, with the error that it costs."""
+    if not others:
+        return DASH
+    cell, error = _slower(others[:1], best), others[0].result.metrics.get("error")
+    cost = f", error {brief(error.value)}" if error else ""
+    return Cell(cell.text, note=cell.note + cost)
+
+
+def crossovers(records: Records, found: Sequence[choice.Crossover]) -> Grid:
+    """Where one overtakes another."""
+    axis = records.sweep or "size"
+    setting = any(crossing.setting for crossing in found)
+    head = (*(["at"] if setting else []), "faster below", "faster above", axis, "not told apart within")
+    rows = tuple(tuple(_crossover(crossing, setting)) for crossing in found)
+    caption = (
+        f"Crossovers along {axis}: where the times meet, and the measured sizes on either side whose "
+        "intervals do not overlap"
+    )
+    return Grid(caption, head, rows, columns(head, axis))
+
+
+def _crossover(crossing: choice.Crossover, setting: bool) -> Iterable[str]:
+    if setting:
+        yield crossing.setting
+    yield crossing.below
+    yield crossing.above
+    yield f"{crossing.size:.3g}" if crossing.size < 1000 else f"{crossing.size:.0f}"
+    yield f"{crossing.low:g} to {crossing.high:g}"
+
+
+def reaches(records: Records) -> Grid:
+    """How far each implementation went, and what stopped it."""
+    axis = records.sweep or "size"
+    found = choice.reaches(records)
+    setting = any(reach.setting for reach in found)
+    head = (*(["at"] if setting else []), "implementation", f"largest {axis} measured", "beyond it")
+    rows = tuple(tuple(_reach(reach, axis, setting)) for reach in found)
+    return Grid(f"How far each implementation goes along {axis}", head, rows, columns(head, head[-2]))
+
+
+def _reach(reach: choice.Reach, axis: str, setting: bool) -> Iterable[Cell | str]:
+    if setting:
+        yield reach.setting
+    yield reach.implementation
+    yield f"{reach.largest:g}"
+    yield Cell(_beyond(reach, axis), "" if reach.beyond else "muted")
+
+
+def _beyond(reach: choice.Reach, axis: str) -> str:
+    if reach.beyond is None:
+        return "the sweep ends here"
+    size = reach.beyond.case.problem[axis]
+    return f"{axis} {size} {outcomes.STATUS_WORDS[reach.beyond.status]}: {reach.beyond.reason}"
