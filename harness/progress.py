@@ -58,7 +58,7 @@ def outcome(result: Result) -> str:
 
 def time_left(left: float) -> str:
     """The predicted time that remains, to the second; nothing while it is not predicted or is over."""
-    return f" ({in_words(float(round(left)))} left)" if left >= 1 else ""
+    return f" ({left:.0f} s left)" if left >= 1 else ""
 
 
 @dataclass(slots=True)
