@@ -14,6 +14,8 @@ _MALLOC = {
     "MALLOC_TOP_PAD_": str(1 << 26),
     "MALLOC_MMAP_MAX_": "0",
 }
+#: Unbuffered logs, and none of the profiler's own lines in them.
+_QUIET = {"PYTHONUNBUFFERED": "1", "KINETO_LOG_LEVEL": "10"}
 _ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"
 )
@@ -25,7 +27,7 @@ def worker_environment(kind: str, interpreted: bool) -> dict[str, str]:
     `interpreted` sets TRITON_INTERPRET, which Triton reads when it is imported: an interpreted worker
     must be a process of its own.
     """
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    environment = {**os.environ, **_QUIET}
     environment.pop("TRITON_INTERPRET", None)
     if kind == "cpu":
         environment |= _MALLOC | _ONE_THREAD
