@@ -34,12 +34,14 @@ NEGLIGIBLE = 1e-5
 #: In comparing degrees a logarithm is more than nothing and less than any power.
 LOG_DEGREE = 0.01
 #: The grid of free powers: first pass, and when a cell of it is fine enough.
-COARSE_POWERS = np.linspace(*FREE_RANGE, 29)
-MAX_CELL_MASS = 0.12
+COARSE_POWERS = np.linspace(*FREE_RANGE, 42)
+MAX_CELL_MASS = 0.2
+NEAR_PEAK, MAX_CELL_STEP = 4.0, 2.5
+SPLIT = (1 / 3, 2 / 3)
 SUBCELLS = 16
 DENSITY_FLOOR = 1e-30
 MIN_CELL = 1e-9
-MAX_REFINEMENTS = 12
+MAX_REFINEMENTS = 18
 NAMES = (*LAWS, OTHER)
 
 
@@ -210,14 +212,18 @@ def _join_fits(first: Fitted, second: Fitted) -> Fitted:
 
 
 def _refinement(fitted: Fitted, grid: Array, data: Summary) -> Array:
-    """New powers that split every cell of the grid with too much of the posterior mass."""
+    """New powers that split every cell with much of the mass, or near the peak and steep."""
     new: list[Array] = []
     gap = np.diff(grid)
     for keep in (_leading(fitted, data), np.ones(fitted.log_weight.shape, dtype=bool)):
-        _, mass = _interpolated(grid, _log_density(fitted, grid, keep))
-        cell = mass.reshape(gap.size, -1).sum(axis=1)
-        heavy = np.flatnonzero((cell > MAX_CELL_MASS) & (gap > MIN_CELL))
-        new += [grid[heavy] + gap[heavy] * u for u in (0.25, 0.5, 0.75)]
+        density = _log_density(fitted, grid, keep)
+        _, mass = _interpolated(grid, density)
+        heavy = mass.reshape(gap.size, -1).sum(axis=1) > MAX_CELL_MASS
+        # The chord of a concave ln density lies below it, the more so the steeper the cell.
+        near = np.maximum(density[1:], density[:-1]) > -NEAR_PEAK
+        steep = near & (np.abs(np.diff(density)) > MAX_CELL_STEP)
+        split = np.flatnonzero((heavy | steep) & (gap > MIN_CELL))
+        new += [grid[split] + gap[split] * u for u in SPLIT]
     return np.unique(np.concatenate(new))
 
 
