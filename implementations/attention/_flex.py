@@ -54,8 +54,8 @@ def _import_compiler() -> None:
 
 
 @functools.cache
-def compiled(device: str) -> Run:
-    """flex_attention compiled; a variant too many is an error, never a silent return to eager."""
+def compiled(dynamic: bool) -> Run:
+    """flex_attention compiled for any shape or for each; one variant too many is an error, never eager."""
     _import_compiler()
     import torch._dynamo
     from torch.nn.attention.flex_attention import flex_attention
@@ -67,7 +67,7 @@ def compiled(device: str) -> Run:
         assert isinstance(output, Tensor)
         return output
 
-    run: Run = torch.compile(attend, dynamic=device == "cpu", fullgraph=True)
+    run: Run = torch.compile(attend, dynamic=dynamic, fullgraph=True)
     return run
 
 

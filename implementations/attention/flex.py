@@ -63,7 +63,8 @@ def flex(problem: AttentionProblem) -> Callable[[AttentionInputs], Tensor]:
         block_mask = blocks.get(device)
         if inputs.mask is not None:
             block_mask = _flex.masked_blocks(problem, inputs)
-        run = _flex.compiled(device)
+        # For any shape, the C++ generated for a mask that is a tensor does not compile (torch 2.13).
+        run = _flex.compiled(dynamic=device == "cpu" and inputs.mask is None)
         return run(inputs.q, inputs.k, inputs.v, block_mask, problem.group_size > 1)
 
     return attend
