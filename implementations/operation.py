@@ -83,6 +83,8 @@ class Operation:
     variables     law variable -> the axis that sweeps it, e.g. {"n": "seq_len"}
     flop_convention  how `Problem.flops` counts, in words
     judge         (problem, inputs, output, gradients) -> errors of the output and of each gradient
+    judged_inputs  (problem, inputs) -> the inputs to call an implementation with before `judge`: where only
+                  part of the output is judged, the gradient comes from that part alone
     """
 
     name: str
@@ -90,6 +92,7 @@ class Operation:
     variables: Mapping[str, str]
     flop_convention: str
     judge: Callable[[Any, Any, Any, tuple[Any, ...]], tuple[Errors, ...]]
+    judged_inputs: Callable[[Any, Any], Any] = lambda problem, inputs: inputs
 
 
 def operation(name: str) -> Operation:

@@ -22,10 +22,17 @@ def _judge(
     return judge(problem, inputs, output, gradients)
 
 
+def _judged_inputs(problem: AttentionProblem, inputs: AttentionInputs) -> AttentionInputs:
+    from implementations.attention.reference import judged_inputs
+
+    return judged_inputs(problem, inputs)
+
+
 OPERATION = Operation(
     name="attention",
     problem=AttentionProblem,
     variables={"n": "seq_len", "d": "head_dim", "heads": "heads", "batch": "batch"},
     flop_convention="4·pairs·head_dim per head over the exact attended pairs; backward ×2.5",
     judge=_judge,
+    judged_inputs=_judged_inputs,
 )
