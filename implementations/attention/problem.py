@@ -119,8 +119,7 @@ class AttentionProblem:
             return n * m
         # Row i attends clip(i + 1 + offset, 0, m) keys: a run of zeros, a ramp, then m.
         first, last = 1 + self.causal_offset, n + self.causal_offset
-        ramp = lambda top: top * (top + 1) // 2 if top > 0 else 0  # noqa: E731
-        below = ramp(min(last, m)) - ramp(min(first - 1, m))
+        below = _ramp(min(last, m)) - _ramp(min(first - 1, m))
         return below + m * max(0, last - max(m, first - 1))
 
     def flops(self) -> int:
@@ -164,6 +163,11 @@ class AttentionProblem:
         keys = (self.batch, self.n_kv_heads, self.n_keys, self.head_dim)
         draw = _Draw(self, device)
         return AttentionInputs(q=draw(queries), k=draw(keys), v=draw(keys), grad_output=draw(queries))
+
+
+def _ramp(top: int) -> int:
+    """1 + 2 + … + top, 0 for a negative top."""
+    return top * (top + 1) // 2 if top > 0 else 0
 
 
 class _Draw:
