@@ -118,7 +118,15 @@ class Worker:
             if trial.alive:
                 with trial.stage("set-up"):
                     self._prepare(trial)
-                    trial.record(kernels=self.device.kernels(trial.call))
+                    trial.record(kernels=self._kernels(trial))
+
+    def _kernels(self, trial: Trial) -> tuple[str, ...]:
+        """What really runs: Triton's kernels where they are interpreted, else what the device sees."""
+        if trial.interpreted:
+            from harness.counting import interpreter
+
+            return interpreter.count(trial.call).kernels
+        return self.device.kernels(trial.call)
 
     def _prepare(self, trial: Trial) -> None:
         run = trial.implementation.prepare(trial.problem)
