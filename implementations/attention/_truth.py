@@ -15,6 +15,8 @@ from implementations.operation import Errors
 
 #: (query, key) pairs evaluated at once: some ten such matrices of float64 are alive, 80 MB.
 BLOCK_PAIRS = 2**20
+#: A truth this much smaller than what it is summed from is nothing but its own rounding.
+NOTHING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +138,14 @@ def _formula(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, scale: flo
 
 
 class Tally:
-    """Sums squared errors over parts; a row may stand for several."""
+    """Sums squared errors over parts; a row may stand for several.
 
-    def __init__(self, finite: bool) -> None:
-        self.finite = finite
+    `source` is what the judged tensor is a weighted sum of. Where the truth cancels to nothing (with one key
+    there is nothing to choose, and no gradient by q and k) errors are relative to the source instead.
+    """
+
+    def __init__(self, finite: bool, source: Tensor) -> None:
+        self.finite, self.source = finite, source
         self.wrong = self.true = self.naive = self.largest = 0.0
         self.yardstick = False
 
@@ -158,8 +164,8 @@ class Tally:
             self.largest = max(self.largest, float(difference.abs().max()))
 
     def errors(self, name: str) -> Errors:
-        """The errors so far. Against a truth of 0 the relative error of anything else is huge, but finite."""
-        size = max(math.sqrt(self.true), 1e-150)
+        """The errors so far."""
+        size = self._size()
         usable = self.yardstick and math.isfinite(self.naive)
         return Errors(
             name=name,
@@ -168,3 +174,7 @@ class Tally:
             max_abs=self.largest if self.finite else None,
             naive=math.sqrt(self.naive) / size if usable else None,
         )
+
+    def _size(self) -> float:
+        true, source = math.sqrt(self.true), float(self.source.detach().double().norm())
+        return true if true > NOTHING * source else source or 1.0

@@ -80,7 +80,12 @@ def judge(
     _check_shapes(inputs, tested)
     if gradients and not _sent_from(inputs, rows):
         del tested["k"], tested["v"]
-    tallies = {name: _truth.Tally(bool(tensor.isfinite().all())) for name, tensor in tested.items()}
+    tallies = {
+        name: _truth.Tally(
+            bool(tensor.isfinite().all()), inputs.v if name == "output" else inputs.grad_output
+        )
+        for name, tensor in tested.items()
+    }
     for part in _truth.parts(problem, inputs, tested, rows):
         truth = _truth.evaluate(part, "float64")
         naive = _truth.evaluate(part, problem.dtype) if problem.dtype != "float64" else {}
