@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # also when run as a script
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, from anywhere
 
-from benchmarks.scaling_corpus import (
+from scaling_corpus import (
     CELLS,
     CLASSES,
     FUNCTIONS,
@@ -36,6 +36,7 @@ from benchmarks.scaling_corpus import (
     SweepCase,
     corpus,
 )
+
 from harness.complexity import infer
 from harness.complexity.summary import QUANTILE
 

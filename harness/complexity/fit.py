@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.complexity.laws import LAWS, OTHER, Array, Law
-from harness.complexity.posterior import NAMES, Posterior, infer_posterior
+from harness.complexity.mixture import NAMES
+from harness.complexity.posterior import Posterior, infer_posterior
 from harness.complexity.structures import PRIOR_FREE, PRIOR_TABLE
 from harness.complexity.summary import MIN_SIZES, Summary, summarise
 from harness.complexity.verdict import Verdict, judge

@@ -17,7 +17,7 @@ from scipy.special import logsumexp, ndtr
 
 from harness.complexity.evidence import SHARE_VARIANCE, tau_grid
 from harness.complexity.laws import Array
-from harness.complexity.posterior import mixture_quantiles
+from harness.complexity.mixture import mixture_quantiles
 from harness.complexity.summary import Summary, summarise
 
 LEVELS = (0.025, 0.5, 0.975)

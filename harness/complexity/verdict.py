@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.complexity.laws import LAWS, Law, law_of
-from harness.complexity.posterior import NAMES, Posterior
+from harness.complexity.mixture import NAMES
+from harness.complexity.posterior import Posterior
 from harness.complexity.summary import MIN_SIZES, Summary
 
 CONFIRMED, REFUTED, INCONCLUSIVE = "confirmed", "refuted", "inconclusive"

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from benchmarks.complexity_accuracy import google_benchmark, ours, score
-from benchmarks.scaling_corpus import FUNCTIONS, MAIN, Cell, make_case
+from complexity_accuracy import google_benchmark, ours, score
+from scaling_corpus import FUNCTIONS, MAIN, Cell, make_case
+
 from harness.complexity import infer
 from harness.complexity.summary import QUANTILE
 

@@ -1,0 +1,201 @@
+"""A mixture of every curve that fits: what the data say of shares, laws and future costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from scipy.special import logsumexp, ndtr
+
+from harness.complexity.evidence import Fitted
+from harness.complexity.laws import LAWS, OTHER, Array
+from harness.complexity.structures import Bools, Ints, Structures, concatenate
+from harness.complexity.summary import Summary
+
+#: A term is the law of a sweep if it makes up this share of the cost at the largest size.
+CLASS_SHARE = 0.10
+#: Predictions are validated up to two octaves beyond the sweep; from there on, 5 % more error per
+#: octave: the next cache level is not in the data.
+VALIDATED_OCTAVES, DRIFT_PER_OCTAVE = 2.0, 0.05
+NEGLIGIBLE = 1e-5
+#: In comparing degrees a logarithm is more than nothing and less than any power.
+LOG_DEGREE = 0.01
+NAMES = (*LAWS, OTHER)
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """N weighted curves with Gaussian coefficients.
+
+    coefficients (N, 3), covariance (N, 3, 3) in the cost's unit; shares (N, 3) of the cost at the
+    largest size: lead, constant, lower term; law (N,) indexes NAMES.
+    """
+
+    structures: Structures
+    tau: Array
+    weight: Array
+    coefficients: Array
+    covariance: Array
+    shares: Array
+    law: Ints
+
+    def mean(self, values: Array | Bools) -> float:
+        """Posterior mean of a property (N,) of the curves."""
+        return float(self.weight @ values)
+
+    def degrees(self) -> tuple[Array, Array]:
+        """Degree of each column's term as one number (N, 3), and the shares (N, 3) that go with it."""
+        lead = self.structures.power + LOG_DEGREE * self.structures.log_power
+        return np.stack([lead, np.zeros_like(lead), self.structures.lower], axis=1), self.shares
+
+    def share_above(self, degree: tuple[float, int]) -> float:
+        """Posterior mean share at the largest size of terms that grow faster than the degree."""
+        degrees, shares = self.degrees()
+        faster = degrees > degree[0] + LOG_DEGREE * degree[1] + 1e-9
+        return self.mean((shares * faster).sum(axis=1))
+
+    def share_ceiling(self, degree: tuple[float, int], largest: Array) -> float:
+        """95 % upper limit of the share at the largest size (1,) of terms of at least the degree.
+
+        Over the curves that have such a term, however improbable they are together: what could
+        hide, not what is expected.
+        """
+        degrees, shares = self.degrees()
+        own = (degrees >= degree[0] + LOG_DEGREE * degree[1] - 1e-9) & (shares > 0)
+        having = own.any(axis=1)
+        if not having.any():
+            return 0.0
+        columns = self.structures.columns(largest)[:, 0]
+        cost = np.abs(columns * self.coefficients).sum(axis=1)
+        variance = (np.einsum("nkk->nk", self.covariance) * own * columns**2).sum(axis=1)
+        deviation = np.sqrt(variance[having]) / cost[having] + 1e-12
+        share, weight = (shares * own).sum(axis=1)[having], self.weight[having]
+        limit = mixture_quantiles(share[:, None], deviation[:, None], weight / weight.sum(), (0.95,))
+        return float(limit[0, 0])
+
+    def share_of_degree(self, degree: tuple[float, int]) -> float:
+        """Share at the largest size of the term of a degree, free powers within .1 included.
+
+        The mean over the curves that have it as their law; 0 if none has.
+        """
+        degrees, shares = self.degrees()
+        free = (self.structures.law < 0)[:, None] & (np.arange(3) == 0)[None, :]
+        slack = np.where(free, 0.1, 1e-9)
+        same = np.abs(degrees - degree[0] - LOG_DEGREE * degree[1]) <= slack
+        share = (shares * same).sum(axis=1)
+        having = self.weight * (share >= CLASS_SHARE)
+        return float(having @ share / having.sum()) if having.sum() > 0 else 0.0
+
+    def share_of_law(self, law: int) -> float:
+        """Mean share at the largest size of the term that makes the law (an index of NAMES)."""
+        chosen = self.weight * (self.law == law)
+        top = np.where(self.shares[:, 0] >= CLASS_SHARE, self.shares[:, 0], self.shares[:, 2])
+        top = np.where(top >= CLASS_SHARE, top, self.shares[:, 1])
+        return float(chosen @ top / chosen.sum()) if chosen.sum() > 0 else 0.0
+
+    def probability_up_to(self, degree: tuple[float, int]) -> float:
+        """Probability that the law grows no faster than the degree."""
+        degrees, shares = self.degrees()
+        least = degree[0] + LOG_DEGREE * degree[1] + 1e-9
+        faster = ((degrees > least) & (shares >= CLASS_SHARE)).any(axis=1)
+        return 1.0 - self.mean(np.asarray(faster))
+
+    def probability_near(self, power: float, slack: float) -> float:
+        """Probability of a free power within ``slack``."""
+        near = np.abs(self.structures.power - power) <= slack
+        return self.mean(np.asarray(near & (self.law == len(LAWS))))
+
+    def curves(self, sizes: Array) -> tuple[Array, Array]:
+        """Mean and variance of ln f at the sizes (s,), both (N, s), without tau."""
+        columns = self.structures.columns(sizes)
+        cost = np.maximum(np.einsum("nsk,nk->ns", columns, self.coefficients), 1e-300)
+        gradient = columns / cost[..., None]
+        variance = np.einsum("nsk,nkl,nsl->ns", gradient, self.covariance, gradient)
+        return np.log(cost), np.maximum(variance, 0.0)
+
+    def quantiles(self, sizes: Array, octaves: Array, levels: Sequence[float]) -> Array:
+        """Quantiles (s, q) of ln cost at new sizes, including tau and drift beyond the sweep."""
+        mean, variance = self.curves(sizes)
+        drift = (DRIFT_PER_OCTAVE * np.maximum(octaves - VALIDATED_OCTAVES, 0.0)) ** 2
+        deviation = np.sqrt(variance + self.tau[:, None] ** 2 + drift)
+        return mixture_quantiles(mean, deviation, self.weight, levels)
+
+
+def mixture_quantiles(mean: Array, deviation: Array, weight: Array, levels: Sequence[float]) -> Array:
+    """Quantiles (s, q) of mixtures of normals with means and deviations (N, s), by bisection."""
+    level = np.asarray(levels)[None, :]
+    low = np.repeat((mean - 9 * deviation).min(axis=0)[:, None], level.size, axis=1)
+    high = np.repeat((mean + 9 * deviation).max(axis=0)[:, None], level.size, axis=1)
+    for _ in range(40):
+        middle = (low + high) / 2
+        z = (middle[None] - mean[..., None]) / deviation[..., None]
+        below = np.tensordot(weight, ndtr(z), 1) < level
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return np.asarray((low + high) / 2)
+
+
+def term_shares(structures: Structures, c: Array, data: Summary) -> Array:
+    """Shares (B, T, 3) of lead, constant and lower term (by size) in the cost at the largest size."""
+    parts = structures.columns(data.sizes[-1:])[:, 0][:, None, :] * c
+    regime = structures.is_regime[:, None]
+    parts[..., 0] += np.where(regime, parts[..., 2], 0.0)
+    parts[..., 2] = np.where(regime, 0.0, parts[..., 2])
+    parts = np.abs(parts)
+    total = parts.sum(axis=-1, keepdims=True)
+    return np.asarray(parts / np.where(total > 0, total, 1.0))
+
+
+def mix(fits: Sequence[Fitted], data: Summary) -> Mixture:
+    """All curves of several fits with a weight that matters, weighted by prior times evidence."""
+    weights = [fit.log_weight for fit in fits]
+    total = logsumexp(np.concatenate([w.ravel() for w in weights]))
+    parts = [_flatten(fit, total, data) for fit in fits]
+    joined = {
+        f.name: np.concatenate([getattr(p, f.name) for p in parts])
+        for f in fields(Mixture)
+        if f.name != "structures"
+    }
+    structures = concatenate(*(p.structures for p in parts))
+    joined["weight"] /= joined["weight"].sum()
+    return Mixture(structures=structures, **joined)
+
+
+def _flatten(fit: Fitted, total: float, data: Summary) -> Mixture:
+    weight = np.exp(fit.log_weight - total)
+    rows, taus = np.nonzero(weight > NEGLIGIBLE)
+    structures, c = fit.structures.take(rows), fit.coefficients[rows, taus]
+    shares = term_shares(structures, c[:, None], data)[:, 0]
+    return Mixture(
+        structures=structures,
+        tau=fit.taus[taus],
+        weight=weight[rows, taus],
+        coefficients=c,
+        covariance=_covariance(structures, c, fit.taus[taus], data),
+        shares=shares,
+        law=_laws(structures, shares),
+    )
+
+
+def _covariance(structures: Structures, c: Array, tau: Array, data: Summary) -> Array:
+    """(J' V^-1 J + prior)^-1 of each curve's coefficients, shape (N, 3, 3)."""
+    columns = structures.columns(data.sizes)
+    cost = np.einsum("nsk,nk->ns", columns, c)
+    jacobian = columns / cost[..., None]
+    peak = np.abs(jacobian).max(axis=1)
+    peak = np.where(peak > 0, peak, 1.0)
+    variance = data.standard_error**2 + tau[:, None] ** 2 + structures.extra_variance(data.sizes)
+    scaled = jacobian / peak[:, None, :]
+    normal = np.swapaxes(scaled / variance[..., None], 1, 2) @ scaled
+    inverse = np.linalg.inv(normal + 12 * np.eye(3))
+    present = structures.present
+    return np.asarray(inverse * (present / peak)[:, :, None] * (present / peak)[:, None, :])
+
+
+def _laws(structures: Structures, shares: Array) -> Ints:
+    """The highest term with at least CLASS_SHARE of the cost at the largest size, as index of NAMES."""
+    names = list(LAWS)
+    lead = np.where(structures.law < 0, len(names), structures.law)
+    lower = np.where(structures.lower == 1, names.index("n"), names.index("n^2"))
+    below = np.where(shares[:, 2] >= CLASS_SHARE, lower, names.index("1"))
+    return np.asarray(np.where(shares[:, 0] >= CLASS_SHARE, lead, below))
