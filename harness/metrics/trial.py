@@ -67,8 +67,12 @@ class Trial:
         )
 
     def end(self, status: Status, reason: str) -> None:
-        """End the case with a status other than ok; findings so far are kept, timings are not."""
+        """End the case with a status other than ok; findings so far are kept.
+
+        It lets go of its tensors at once: the others of its group need the memory.
+        """
         self.result = replace(self.result, status=status, reason=reason)
+        self.inputs, self.call, self.outputs = None, lambda: None, lambda: (None, ())
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,12 +11,7 @@ from harness.devices.cuda import Cuda
 from harness.devices.device import Unknown
 from harness.devices.nvml import Reading, doubts
 
-_SPEC = importlib.util.spec_from_file_location("fake_cuda", Path(__file__).with_name("fake_cuda.py"))
-assert _SPEC is not None
-assert _SPEC.loader is not None
-fake: Any = importlib.util.module_from_spec(_SPEC)
-sys.modules["fake_cuda"] = fake
-_SPEC.loader.exec_module(fake)
+from . import fake_cuda as fake
 
 
 def make(
