@@ -29,6 +29,10 @@ from implementations.operation import operation
 from implementations.registry import load, load_plugin, lookup
 
 
+#: An interpreted first call that takes longer is hardly import and set-up any more: it is not repeated.
+UNREPEATED_SECONDS = 5.0
+
+
 class Worker:
     """Answers requests for one device."""
 
@@ -84,7 +88,8 @@ class Worker:
         if trial.alive:
             with trial.stage("first call"):
                 setup = self._seconds(lambda: self._first_call(trial))
-                call = setup if trial.interpreted else self._seconds(trial.call)
+                slow = trial.interpreted and setup > UNREPEATED_SECONDS
+                call = setup if slow else self._seconds(trial.call)
         return setup, call
 
     def _first_call(self, trial: Trial) -> None:
