@@ -28,7 +28,6 @@ from harness.types import Case, Result, Status
 from implementations.operation import operation
 from implementations.registry import load, load_plugin, lookup
 
-
 #: An interpreted first call that takes longer is hardly import and set-up any more: it is not repeated.
 UNREPEATED_SECONDS = 5.0
 
