@@ -13,7 +13,12 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from implementations.attention._flash_kernels import element_offset, load_tile, tile_offsets
+from implementations.attention._flash_kernels import (
+    element_offset,
+    first_tile,
+    load_tile,
+    tile_offsets,
+)
 
 
 @triton.jit
@@ -38,19 +43,23 @@ def flash_delta(
 
 @triton.jit
 def walk_queries(
-    dk, dv, k, v, keys, steps, first, then_first, then_from,
-    Q, q_offsets, q_n, D_OUT, do_offsets, do_n, LOG_SUM_EXP, DELTA, b, h, q_len, causal_offset, scale_log2,
+    dk, dv, k, v, keys, first, steps, jump_at, jump_to,
+    Q, q_n, q_d, D_OUT, do_n, do_d, LOG_SUM_EXP, DELTA, b, h, q_len, causal_offset, scale_log2,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, CAUSAL: tl.constexpr,
-    PRECISION: tl.constexpr, DESCRIPTORS: tl.constexpr, MASKED: tl.constexpr,
+    PRECISION: tl.constexpr, DESCRIPTORS: tl.constexpr, WIDE: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
-    """Add the queries of `steps` tiles to dk and dv: tiles from `first`, and from step `then_from` on from
-    `then_first` (so that one masked loop serves both the diagonal and the end)."""
+    """Add what `steps` tiles of queries contribute to dk and dv. They begin at row `first`, and the masked
+    ones go on at row `jump_to` from step `jump_at`: one loop serves both the diagonal and the end."""
+    q_source = first_tile(Q, first, q_n, q_d, BLOCK_M, BLOCK_D, DESCRIPTORS, WIDE)
+    do_source = first_tile(D_OUT, first, do_n, do_d, BLOCK_M, BLOCK_D, DESCRIPTORS, WIDE)
     for step in tl.range(0, steps):
         m = first + step * BLOCK_M
         if MASKED:
-            m = tl.where(step < then_from, m, then_first + (step - then_from) * BLOCK_M)
+            m = tl.where(step < jump_at, m, jump_to + (step - jump_at) * BLOCK_M)
+            q_source = first_tile(Q, m, q_n, q_d, BLOCK_M, BLOCK_D, DESCRIPTORS, WIDE)
+            do_source = first_tile(D_OUT, m, do_n, do_d, BLOCK_M, BLOCK_D, DESCRIPTORS, WIDE)
         rows = m + tl.arange(0, BLOCK_M)
-        q = load_tile(Q, q_offsets, m, q_n, b, h, q_len, HEAD_DIM, BLOCK_M, BLOCK_D, DESCRIPTORS, MASKED)
+        q = load_tile(q_source, m, b, h, q_len, HEAD_DIM, BLOCK_M, BLOCK_D, DESCRIPTORS, MASKED)
         if MASKED:
             log_sum_exp = tl.load(LOG_SUM_EXP + rows, rows < q_len, float("inf"))
         else:
@@ -59,9 +68,7 @@ def walk_queries(
         weights = tl.exp2(scores * scale_log2 - log_sum_exp[None, :])
         if MASKED and CAUSAL:
             weights = tl.where(keys[:, None] <= rows[None, :] + causal_offset, weights, 0.0)
-        d_out = load_tile(
-            D_OUT, do_offsets, m, do_n, b, h, q_len, HEAD_DIM, BLOCK_M, BLOCK_D, DESCRIPTORS, MASKED
-        )
+        d_out = load_tile(do_source, m, b, h, q_len, HEAD_DIM, BLOCK_M, BLOCK_D, DESCRIPTORS, MASKED)
         dv = tl.dot(weights.to(d_out.dtype), d_out, dv, input_precision=PRECISION)
         if MASKED:
             delta = tl.load(DELTA + rows, rows < q_len, 0.0)
@@ -70,6 +77,9 @@ def walk_queries(
         d_weights = tl.dot(v, tl.trans(d_out), input_precision=PRECISION)
         d_scores = weights * (d_weights - delta[None, :])
         dk = tl.dot(d_scores.to(q.dtype), q, dk, input_precision=PRECISION)
+        if not DESCRIPTORS and not MASKED:
+            q_source += element_offset(BLOCK_M, q_n)
+            do_source += element_offset(BLOCK_M, do_n)
     return dk, dv
 
 
@@ -87,7 +97,7 @@ def flash_backward_keys(
     tile, head = tl.program_id(0) % tiles, tl.program_id(0) // tiles
     b, kv_h = head // kv_heads, head % kv_heads
     first = tile * BLOCK_N
-    keys, columns, queries = tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_D), tl.arange(0, BLOCK_M)
+    keys, columns = tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_D)
     inside = (first + keys[:, None] < kv_len) & (columns[None, :] < HEAD_DIM)
     k_base = K + element_offset(b, k_b) + element_offset(kv_h, k_h) + element_offset(first, k_n)
     v_base = V + element_offset(b, v_b) + element_offset(kv_h, v_h) + element_offset(first, v_n)
@@ -95,39 +105,36 @@ def flash_backward_keys(
     k = tl.load(k_base + tile_offsets(keys, columns, k_n, k_d, WIDE), inside, 0.0)
     v = tl.load(v_base + tile_offsets(keys, columns, v_n, v_d, WIDE), inside, 0.0)
 
-    whole = q_len // BLOCK_M * BLOCK_M
-    diagonal, open = 0, 0  # queries from `diagonal` on see some of these keys, from `open` on all of them
+    # Queries from `diagonal` on see some of these keys, from `open` to `whole` all of them, tile by tile.
+    diagonal, open = 0, 0
     if CAUSAL:
         diagonal = tl.maximum(0, first - causal_offset) // BLOCK_M * BLOCK_M
         open = tl.cdiv(tl.maximum(0, first + BLOCK_N - 1 - causal_offset), BLOCK_M) * BLOCK_M
+    whole = tl.maximum(open, q_len // BLOCK_M * BLOCK_M)
     diagonal_steps = tl.cdiv(tl.maximum(0, tl.minimum(open, q_len) - diagonal), BLOCK_M)
-    open_steps = tl.maximum(0, whole - open) // BLOCK_M
-    tail = tl.maximum(open, whole)
-    tail_steps = tl.cdiv(tl.maximum(0, q_len - tail), BLOCK_M)
+    open_steps = (whole - open) // BLOCK_M
+    end_steps = tl.cdiv(tl.maximum(0, q_len - whole), BLOCK_M)
 
     dk = tl.zeros([BLOCK_N, BLOCK_D], tl.float32)
     dv = tl.zeros([BLOCK_N, BLOCK_D], tl.float32)
     for member in range(group):
         h = kv_h * group + member
         statistics = element_offset(b * (kv_heads * group) + h, q_len)
-        if DESCRIPTORS:
-            q_base, q_offsets, do_base, do_offsets = Q, 0, D_OUT, 0
-        else:
-            q_base = Q + element_offset(b, q_b) + element_offset(h, q_h)
-            do_base = D_OUT + element_offset(b, do_b) + element_offset(h, do_h)
-            q_offsets = tile_offsets(queries, columns, q_n, q_d, WIDE)
-            do_offsets = tile_offsets(queries, columns, do_n, do_d, WIDE)
+        q_base, do_base = Q, D_OUT
+        if not DESCRIPTORS:
+            q_base += element_offset(b, q_b) + element_offset(h, q_h)
+            do_base += element_offset(b, do_b) + element_offset(h, do_h)
         dk, dv = walk_queries(
-            dk, dv, k, v, first + keys, open_steps, open, 0, 0,
-            q_base, q_offsets, q_n, do_base, do_offsets, do_n, LOG_SUM_EXP + statistics, DELTA + statistics,
+            dk, dv, k, v, first + keys, open, open_steps, 0, 0,
+            q_base, q_n, q_d, do_base, do_n, do_d, LOG_SUM_EXP + statistics, DELTA + statistics,
             b, h, q_len, causal_offset, scale_log2,
-            HEAD_DIM, BLOCK_D, BLOCK_M, CAUSAL, PRECISION, DESCRIPTORS, False,
+            HEAD_DIM, BLOCK_D, BLOCK_M, CAUSAL, PRECISION, DESCRIPTORS, WIDE, False,
         )  # fmt: skip
         dk, dv = walk_queries(
-            dk, dv, k, v, first + keys, diagonal_steps + tail_steps, diagonal, tail, diagonal_steps,
-            q_base, q_offsets, q_n, do_base, do_offsets, do_n, LOG_SUM_EXP + statistics, DELTA + statistics,
+            dk, dv, k, v, first + keys, diagonal, diagonal_steps + end_steps, diagonal_steps, whole,
+            q_base, q_n, q_d, do_base, do_n, do_d, LOG_SUM_EXP + statistics, DELTA + statistics,
             b, h, q_len, causal_offset, scale_log2,
-            HEAD_DIM, BLOCK_D, BLOCK_M, CAUSAL, PRECISION, DESCRIPTORS, True,
+            HEAD_DIM, BLOCK_D, BLOCK_M, CAUSAL, PRECISION, DESCRIPTORS, WIDE, True,
         )  # fmt: skip
     dk_base = DK + element_offset(b, dk_b) + element_offset(kv_h, dk_h) + element_offset(first, dk_n)
     dv_base = DV + element_offset(b, dv_b) + element_offset(kv_h, dv_h) + element_offset(first, dv_n)
@@ -139,14 +146,16 @@ def flash_backward_keys(
 @triton.jit
 def walk_keys(
     dq, q, d_out, log_sum_exp, delta, rows, first, last,
-    K, k_offsets, k_n, V, v_offsets, v_n, b, kv_h, kv_len, causal_offset, scale_log2,
+    K, k_n, k_d, V, v_n, v_d, b, kv_h, kv_len, causal_offset, scale_log2,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
-    PRECISION: tl.constexpr, DESCRIPTORS: tl.constexpr, MASKED: tl.constexpr,
+    PRECISION: tl.constexpr, DESCRIPTORS: tl.constexpr, WIDE: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """Add the keys first … last to dq."""
+    k_source = first_tile(K, first, k_n, k_d, BLOCK_N, BLOCK_D, DESCRIPTORS, WIDE)
+    v_source = first_tile(V, first, v_n, v_d, BLOCK_N, BLOCK_D, DESCRIPTORS, WIDE)
     for n in tl.range(first, last, BLOCK_N):
-        k = load_tile(K, k_offsets, n, k_n, b, kv_h, kv_len, HEAD_DIM, BLOCK_N, BLOCK_D, DESCRIPTORS, MASKED)
-        v = load_tile(V, v_offsets, n, v_n, b, kv_h, kv_len, HEAD_DIM, BLOCK_N, BLOCK_D, DESCRIPTORS, MASKED)
+        k = load_tile(k_source, n, b, kv_h, kv_len, HEAD_DIM, BLOCK_N, BLOCK_D, DESCRIPTORS, MASKED)
+        v = load_tile(v_source, n, b, kv_h, kv_len, HEAD_DIM, BLOCK_N, BLOCK_D, DESCRIPTORS, MASKED)
         scores = tl.dot(q, tl.trans(k), input_precision=PRECISION)
         weights = tl.exp2(scores * scale_log2 - log_sum_exp[:, None])
         if MASKED:
@@ -158,6 +167,9 @@ def walk_keys(
         d_weights = tl.dot(d_out, tl.trans(v), input_precision=PRECISION)
         d_scores = weights * (d_weights - delta[:, None])
         dq = tl.dot(d_scores.to(k.dtype), k, dq, input_precision=PRECISION)
+        if not DESCRIPTORS:
+            k_source += element_offset(BLOCK_N, k_n)
+            v_source += element_offset(BLOCK_N, v_n)
     return dq
 
 
@@ -178,7 +190,7 @@ def flash_backward_queries(
     b, h = head // heads, head % heads
     kv_h = h // group
     first = tile * BLOCK_M
-    queries, columns, keys = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_D), tl.arange(0, BLOCK_N)
+    queries, columns = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_D)
     rows = first + queries
     inside = (rows[:, None] < q_len) & (columns[None, :] < HEAD_DIM)
     q_base = Q + element_offset(b, q_b) + element_offset(h, q_h) + element_offset(first, q_n)
@@ -188,13 +200,10 @@ def flash_backward_queries(
     statistics = element_offset(head, q_len) + rows
     log_sum_exp = tl.load(LOG_SUM_EXP + statistics, rows < q_len, float("inf"))
     delta = tl.load(DELTA + statistics, rows < q_len, 0.0)
-    if DESCRIPTORS:
-        k_base, k_offsets, v_base, v_offsets = K, 0, V, 0
-    else:
-        k_base = K + element_offset(b, k_b) + element_offset(kv_h, k_h)
-        v_base = V + element_offset(b, v_b) + element_offset(kv_h, v_h)
-        k_offsets = tile_offsets(keys, columns, k_n, k_d, WIDE)
-        v_offsets = tile_offsets(keys, columns, v_n, v_d, WIDE)
+    k_base, v_base = K, V
+    if not DESCRIPTORS:
+        k_base += element_offset(b, k_b) + element_offset(kv_h, k_h)
+        v_base += element_offset(b, v_b) + element_offset(kv_h, v_h)
 
     end, whole = kv_len, kv_len
     if CAUSAL:
@@ -204,13 +213,13 @@ def flash_backward_queries(
     dq = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
     dq = walk_keys(
         dq, q, d_out, log_sum_exp, delta, rows, 0, whole,
-        k_base, k_offsets, k_n, v_base, v_offsets, v_n, b, kv_h, kv_len, causal_offset, scale_log2,
-        HEAD_DIM, BLOCK_D, BLOCK_N, CAUSAL, PRECISION, DESCRIPTORS, False,
+        k_base, k_n, k_d, v_base, v_n, v_d, b, kv_h, kv_len, causal_offset, scale_log2,
+        HEAD_DIM, BLOCK_D, BLOCK_N, CAUSAL, PRECISION, DESCRIPTORS, WIDE, False,
     )  # fmt: skip
     dq = walk_keys(
         dq, q, d_out, log_sum_exp, delta, rows, whole, end,
-        k_base, k_offsets, k_n, v_base, v_offsets, v_n, b, kv_h, kv_len, causal_offset, scale_log2,
-        HEAD_DIM, BLOCK_D, BLOCK_N, CAUSAL, PRECISION, DESCRIPTORS, True,
+        k_base, k_n, k_d, v_base, v_n, v_d, b, kv_h, kv_len, causal_offset, scale_log2,
+        HEAD_DIM, BLOCK_D, BLOCK_N, CAUSAL, PRECISION, DESCRIPTORS, WIDE, True,
     )  # fmt: skip
     dq_base = DQ + element_offset(b, dq_b) + element_offset(h, dq_h) + element_offset(first, dq_n)
     dq = (dq * scale).to(DQ.dtype.element_ty)

@@ -30,8 +30,8 @@ def build(
     names: list[str] = kernel.arg_names
     inner_strides = {name: 1 for name in names if STRIDE.fullmatch(name) and name.endswith("_d")}
     constexprs = {
-        **inner_strides, "HEAD_DIM": head_dim, "BLOCK_D": block_d(head_dim), "BLOCK_M": tile.m,
-        "BLOCK_N": tile.n, "CAUSAL": causal, "PRECISION": precision, "DESCRIPTORS": tile.descriptors,
+        **inner_strides, "HEAD_DIM": head_dim, "BLOCK_D": block_d(head_dim),
+        **tile.constants(kind), "CAUSAL": causal, "PRECISION": precision, "DESCRIPTORS": tile.descriptors,
         "WIDE": False,
     }  # fmt: skip
     signature = {name: _type(name, kind, tile, head_dim, constexprs, dtype) for name in names}

@@ -33,37 +33,79 @@ def tile_offsets(rows, columns, row_stride, column_stride, WIDE: tl.constexpr):
 
 
 @triton.jit
+def first_tile(
+    SOURCE, first, stride, column_stride,
+    BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, DESCRIPTORS: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """Where the tile that begins at row `first` of one head is read from: pointers, or the descriptor."""
+    source = SOURCE
+    if not DESCRIPTORS:
+        rows, columns = tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_D)
+        source += element_offset(first, stride)
+        source += tile_offsets(rows, columns, stride, column_stride, WIDE)
+    return source
+
+
+@triton.jit
 def load_tile(
-    SOURCE, offsets, first, stride, b, h, count,
+    source, first, b, h, count,
     HEAD_DIM: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
     DESCRIPTORS: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """Rows first … first + BLOCK_N of one head, (BLOCK_N, BLOCK_D); zero outside the tensor."""
+    columns = tl.arange(0, BLOCK_D)[None, :]
     if DESCRIPTORS:  # the copy engine fills with zeros by itself
-        tile = SOURCE.load([b, h, first, 0]).reshape(BLOCK_N, BLOCK_D)
-    else:
-        pointers = SOURCE + element_offset(first, stride) + offsets
+        tile = source.load([b, h, first, 0]).reshape(BLOCK_N, BLOCK_D)
+    elif MASKED:
         rows = first + tl.arange(0, BLOCK_N)[:, None]
-        columns = tl.arange(0, BLOCK_D)[None, :]
-        if MASKED:
-            tile = tl.load(pointers, mask=(rows < count) & (columns < HEAD_DIM), other=0.0)
-        elif HEAD_DIM < BLOCK_D:
-            tile = tl.load(pointers, mask=columns < HEAD_DIM, other=0.0)
-        else:
-            tile = tl.load(pointers)
+        tile = tl.load(source, mask=(rows < count) & (columns < HEAD_DIM), other=0.0)
+    elif HEAD_DIM < BLOCK_D:
+        tile = tl.load(source, mask=columns < HEAD_DIM, other=0.0)
+    else:
+        tile = tl.load(source)
     return tile
+
+
+@triton.jit
+def product(a, b, PACKED: tl.constexpr):
+    """a·b in float32; PACKED takes two elements per instruction, as Blackwell can."""
+    if PACKED:
+        a, b = tl.broadcast(a, b)
+        result = tl.inline_asm_elementwise(
+            """
+            {
+            .reg .b64 x, y, z;
+            mov.b64 x, {$2, $3};
+            mov.b64 y, {$4, $5};
+            mul.rn.f32x2 z, x, y;
+            mov.b64 {$0, $1}, z;
+            }
+            """,
+            "=r,=r,r,r,r,r", [a, b], dtype=tl.float32, is_pure=True, pack=2,
+        )  # fmt: skip
+    else:
+        result = a * b
+    return result
 
 
 @triton.jit
 def attend_tiles(
     acc, total, top, q, rows, first, last,
-    K, k_offsets, k_n, V, v_offsets, v_n, b, kv_h, kv_len, causal_offset, scale_log2,
+    K, k_n, k_d, V, v_n, v_d, b, kv_h, kv_len, causal_offset, scale_log2,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
     PRECISION: tl.constexpr, DESCRIPTORS: tl.constexpr, WIDE: tl.constexpr, MASKED: tl.constexpr,
+    SUMS: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
-    """Take the keys first … last into the running output, sum and maximum of each row."""
+    """Take the keys first … last into the running output, sum and maximum of each row.
+
+    The sum is kept in SUMS parts, column by column modulo SUMS: with 8, each thread adds up the columns it
+    holds, and the exchange between threads is left for the end.
+    """
+    # Pointers that move on cost two additions each; offsets from a base that moves cost more.
+    k_source = first_tile(K, first, k_n, k_d, BLOCK_N, BLOCK_D, DESCRIPTORS, WIDE)
+    v_source = first_tile(V, first, v_n, v_d, BLOCK_N, BLOCK_D, DESCRIPTORS, WIDE)
     for n in tl.range(first, last, BLOCK_N):
-        k = load_tile(K, k_offsets, n, k_n, b, kv_h, kv_len, HEAD_DIM, BLOCK_N, BLOCK_D, DESCRIPTORS, MASKED)
+        k = load_tile(k_source, n, b, kv_h, kv_len, HEAD_DIM, BLOCK_N, BLOCK_D, DESCRIPTORS, MASKED)
         scores = tl.dot(q, tl.trans(k), input_precision=PRECISION)
         if MASKED:
             columns = n + tl.arange(0, BLOCK_N)
@@ -74,11 +116,15 @@ def attend_tiles(
         new_top = tl.maximum(top, tl.max(scores, 1) * scale_log2)
         weights = tl.exp2(scores * scale_log2 - new_top[:, None])
         shrink = tl.exp2(top - new_top)
-        total = total * shrink + tl.sum(weights, 1)
-        acc = acc * shrink[:, None]
-        v = load_tile(V, v_offsets, n, v_n, b, kv_h, kv_len, HEAD_DIM, BLOCK_N, BLOCK_D, DESCRIPTORS, MASKED)
+        parts = tl.reshape(weights, [weights.shape[0], BLOCK_N // SUMS, SUMS])
+        total = total * shrink[:, None] + tl.sum(parts, 1)
+        acc = product(acc, shrink[:, None], PACKED)
+        v = load_tile(v_source, n, b, kv_h, kv_len, HEAD_DIM, BLOCK_N, BLOCK_D, DESCRIPTORS, MASKED)
         acc = tl.dot(weights.to(v.dtype), v, acc, input_precision=PRECISION)
         top = new_top
+        if not DESCRIPTORS:
+            k_source += element_offset(BLOCK_N, k_n)
+            v_source += element_offset(BLOCK_N, v_n)
     return acc, total, top
 
 
@@ -89,6 +135,7 @@ def flash_forward(
     heads, group, q_len, kv_len, causal_offset, scale_log2,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
     CAUSAL: tl.constexpr, PRECISION: tl.constexpr, DESCRIPTORS: tl.constexpr, WIDE: tl.constexpr,
+    SUMS: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
     """OUT = softmax(QKᵀ·scale)·V and each row's log₂ Σ 2^score (+inf for a row that sees no key).
 
@@ -103,18 +150,14 @@ def flash_forward(
     kv_h = h // group
     rows = tile * BLOCK_M + tl.arange(0, BLOCK_M)
     columns = tl.arange(0, BLOCK_D)
-    keys = tl.arange(0, BLOCK_N)
     inside = (rows[:, None] < q_len) & (columns[None, :] < HEAD_DIM)
 
     q_base = Q + element_offset(b, q_b) + element_offset(h, q_h) + element_offset(tile * BLOCK_M, q_n)
     q = tl.load(q_base + tile_offsets(tl.arange(0, BLOCK_M), columns, q_n, q_d, WIDE), inside, 0.0)
-    if DESCRIPTORS:
-        k_base, k_offsets, v_base, v_offsets = K, 0, V, 0
-    else:
-        k_base = K + element_offset(b, k_b) + element_offset(kv_h, k_h)
-        v_base = V + element_offset(b, v_b) + element_offset(kv_h, v_h)
-        k_offsets = tile_offsets(keys, columns, k_n, k_d, WIDE)
-        v_offsets = tile_offsets(keys, columns, v_n, v_d, WIDE)
+    k_base, v_base = K, V
+    if not DESCRIPTORS:
+        k_base += element_offset(b, k_b) + element_offset(kv_h, k_h)
+        v_base += element_offset(b, v_b) + element_offset(kv_h, v_h)
 
     end = kv_len
     whole = kv_len
@@ -124,19 +167,20 @@ def flash_forward(
     whole = whole // BLOCK_N * BLOCK_N
 
     acc = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
-    total = tl.zeros([BLOCK_M], tl.float32)
+    total = tl.zeros([BLOCK_M, SUMS], tl.float32)
     top = tl.full([BLOCK_M], LOWEST, tl.float32)
     acc, total, top = attend_tiles(
         acc, total, top, q, rows, 0, whole,
-        k_base, k_offsets, k_n, v_base, v_offsets, v_n, b, kv_h, kv_len, causal_offset, scale_log2,
-        HEAD_DIM, BLOCK_D, BLOCK_N, CAUSAL, PRECISION, DESCRIPTORS, WIDE, False,
+        k_base, k_n, k_d, v_base, v_n, v_d, b, kv_h, kv_len, causal_offset, scale_log2,
+        HEAD_DIM, BLOCK_D, BLOCK_N, CAUSAL, PRECISION, DESCRIPTORS, WIDE, False, SUMS, PACKED,
     )  # fmt: skip
     acc, total, top = attend_tiles(
         acc, total, top, q, rows, whole, end,
-        k_base, k_offsets, k_n, v_base, v_offsets, v_n, b, kv_h, kv_len, causal_offset, scale_log2,
-        HEAD_DIM, BLOCK_D, BLOCK_N, CAUSAL, PRECISION, DESCRIPTORS, WIDE, True,
+        k_base, k_n, k_d, v_base, v_n, v_d, b, kv_h, kv_len, causal_offset, scale_log2,
+        HEAD_DIM, BLOCK_D, BLOCK_N, CAUSAL, PRECISION, DESCRIPTORS, WIDE, True, SUMS, PACKED,
     )  # fmt: skip
 
+    total = tl.sum(total, 1)
     empty = total == 0.0
     total = tl.where(empty, 1.0, total)
     acc = acc / total[:, None]

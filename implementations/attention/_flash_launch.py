@@ -159,7 +159,7 @@ def _tuned(kind: Kind, tiles: tuple[Tile, ...], alike: tuple[object, ...]) -> An
 
     configs = [
         triton.Config(
-            {"BLOCK_M": tile.m, "BLOCK_N": tile.n},
+            tile.constants(kind),
             num_warps=tile.warps,
             num_stages=tile.stages,
             pre_hook=shape_descriptors if tile.descriptors else None,

@@ -24,7 +24,8 @@ LEAST_SHARED_BYTES = 101_376
 class Tile:
     """One configuration: `m` queries × `n` keys per step, on `warps` warps, copying `stages` steps ahead.
 
-    `descriptors` says that streamed tensors come through the copy engine (TMA) of Hopper and later.
+    `descriptors` says that streamed tensors come through the copy engine (TMA) of Hopper and later. The
+    forward kernel keeps each row's sum in `sums` parts, and multiplies in pairs when `packed`.
     """
 
     m: int
@@ -32,6 +33,13 @@ class Tile:
     warps: int
     stages: int
     descriptors: bool = False
+    sums: int = 1
+    packed: bool = False
+
+    def constants(self, kind: Kind) -> dict[str, int | bool]:
+        """The kernel's constants that depend on the tile."""
+        blocks: dict[str, int | bool] = {"BLOCK_M": self.m, "BLOCK_N": self.n}
+        return {**blocks, "SUMS": self.sums, "PACKED": self.packed} if kind == "forward" else blocks
 
     def streamed_rows(self, kind: Kind) -> int:
         """Rows of the tiles that are read one after another."""
@@ -71,10 +79,23 @@ def tiles(kind: Kind, capability: int, head_dim: int, itemsize: int, descriptors
     fitting = [
         tile
         for shape in shapes.get(width, shapes[64])
-        for tile in [Tile(*shape, descriptors)]
+        for tile in [_tile(kind, shape, capability, width, descriptors)]
         if shared_bytes(kind, tile, capability, head_dim, itemsize) <= limit
     ]
     return tuple(fitting) or (Tile(16, 16, 4, 1, descriptors),)
+
+
+def _tile(
+    kind: Kind, shape: tuple[int, int, int, int], capability: int, width: int, descriptors: bool
+) -> Tile:
+    """The shape with what its machine code is best with, as compiling ahead of time shows."""
+    m, n, warps, stages = shape
+    tensor_memory = capability in (100, 103)
+    sums = 8
+    # In tensor memory a thread holds whole rows; and eight sums a row are registers too many for these.
+    if tensor_memory or (capability < 90 and width > 64) or (capability != 90 and m < width):
+        sums = 1
+    return Tile(m, n, warps, stages, descriptors, sums, packed=tensor_memory)
 
 
 #: kind -> width of the head dimension -> (m, n, warps, stages).
