@@ -176,5 +176,8 @@ class Tally:
         )
 
     def _size(self) -> float:
-        true, source = math.sqrt(self.true), float(self.source.detach().double().norm())
+        true, source = (
+            math.sqrt(self.true),
+            float(torch.linalg.vector_norm(self.source.detach(), dtype=torch.float64)),
+        )
         return true if true > NOTHING * source else source or 1.0
