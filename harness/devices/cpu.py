@@ -188,7 +188,7 @@ class CpuTimer:
             "threads": self.threads,
             "cache": "hot" if self.calls > 1 else "hot from warm-up; other implementations ran in between",
             "calls_per_sample": self.calls,
-            "first_call_seconds": self.first,
+            "first_warm_up_call_seconds": self.first,
         }
 
     def flags(self) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ class CudaTimer:
         self._warm_up()
 
     def _wall_of_first_call(self) -> float:
-        """Compiling and autotuning happen here."""
+        """Whatever still has to be compiled or autotuned is, here."""
         clock = self.device.clock
         self.device.synchronize()
         start = clock()
@@ -168,7 +168,7 @@ class CudaTimer:
             "judged": "gpu_time_hot" if self.omitted() else self.judged,
             "cache": f"cold: {self.device.flush_bytes} bytes written before each call; hot: {self.hot_how}",
             "calls_per_sample": 1,
-            "first_call_seconds": self.first,
+            "first_warm_up_call_seconds": self.first,
             "submit_seconds": float(np.median(self.submits)),
         }
         return facts | (nvml.summary(self.readings) if self.device.gpu else {"health": self.device.no_gpu})

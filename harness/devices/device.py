@@ -48,7 +48,7 @@ class Timer(Protocol):
         """Quantities that must not be reported, with the reason in words; asked after `finish`."""
 
     def describe(self) -> Mapping[str, Scalar]:
-        """How it timed: timer, threads, cache state, calls per sample, first call's seconds."""
+        """How it timed: timer, threads, cache state, calls per sample, first warm-up call."""
 
     def flags(self) -> tuple[str, ...]:
         """Doubts about the samples, in words."""
