@@ -158,14 +158,13 @@ def _series(axes: Axes, series: Series, xs: Sequence[float], under: int) -> None
 
 
 def _guides(axes: Axes, chart: Chart, texts: svg.Texts) -> None:
-    """Reference slopes from one origin in the upper left corner, where growing data leaves room."""
-    (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
+    """Reference slopes from one origin, in the corner that the data leave emptier."""
     if chart.unit == "1" or len(chart.xs) < 3:
         return
-    room = math.log(y1 / y0) * 0.45
-    reach = min(math.log(x1 / x0) * 0.22, room / 2)
+    (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
+    reach = min(math.log(x1 / x0) * 0.2, math.log(y1 / y0) * 0.16)
+    left, base = _corner(axes, chart, reach)
     symbol = chart.x_label.rpartition("(")[2].rstrip(")") or "x"
-    left, base = x0 * (x1 / x0) ** 0.03, y1 / math.exp(2 * reach) / (y1 / y0) ** 0.04
     for power, word in ((0, "constant"), (1, symbol), (2, f"{symbol}²")):
         end = (left * math.exp(reach), base * math.exp(power * reach))
         axes.plot([left, end[0]], [base, end[1]], color=svg.FAINT, linewidth=0.9, clip_on=False)
@@ -178,6 +177,19 @@ def _guides(axes: Axes, chart: Chart, texts: svg.Texts) -> None:
             va="center",
             fontsize=10,
         )
+
+
+def _corner(axes: Axes, chart: Chart, reach: float) -> tuple[float, float]:
+    """The origin of the slopes: upper left or lower right."""
+    (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
+    wide, high = math.log(x1 / x0), math.log(y1 / y0)
+    across, up = reach / wide + 0.14, 2 * reach / high + 0.05  # with room for the words
+    places = [(math.log(p.x / x0) / wide, math.log(p.y / y0) / high) for s in chart.series for p in s.points]
+    upper = sum(x < across and y > 1 - up for x, y in places)
+    lower = sum(x > 1 - across and y < up for x, y in places)
+    if lower < upper:
+        return x0 * math.exp((1 - across) * wide), y0 * math.exp(0.03 * high)
+    return x0 * math.exp(0.03 * wide), y1 / math.exp(2 * reach + 0.03 * high)
 
 
 def _labels(axes: Axes, chart: Chart, texts: svg.Texts, height: float) -> None:

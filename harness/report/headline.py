@@ -25,22 +25,26 @@ def _speed(records: Records, choices: Sequence[Fastest]) -> Iterable[str]:
     if not choices:
         yield "Nothing was timed."
         return
-    last = choices[-1]
+    last = next((c for c in reversed(choices) if len(c.tied) + len(c.others) > 1), choices[-1])
     winners = " and ".join(t.name for t in last.tied)
     time = last.tied[0].time
     place = describe(last.problem.fixed) or "the only problem"
     rest = f", {_factor(last)}" if last.others else ""
-    tie = (
-        "tie as the fastest exact implementations"
-        if len(last.tied) > 1
-        else "is the fastest exact implementation"
-    )
+    tie = _standing(last)
     yield f"At {place}, {winners} {tie} ({shown(time.value, 's')}{rest})."
     wins = {t.name for choice in choices for t in choice.tied}
     if len(choices) > 1 and len(wins) > 1:
         counts = sorted(wins, key=lambda name: (-_wins(choices, name), name))
         tally = ", ".join(f"{name} {_wins(choices, name)}" for name in counts)
         yield f"Fastest or tied on {len(choices)} problems: {tally}."
+
+
+def _standing(choice: Fastest) -> str:
+    if len(choice.tied) > 1:
+        return "tie as the fastest exact implementations"
+    return (
+        "is the fastest exact implementation" if choice.others else "is the only exact implementation timed"
+    )
 
 
 def _wins(choices: Sequence[Fastest], name: str) -> int:
@@ -78,9 +82,9 @@ def _error(errors: Sequence[ErrorRow]) -> Iterable[str]:
     row, ratio = worst
     place = f" at {row.setting}" if row.setting else ""
     if ratio <= RULE:
-        yield f"No exact implementation errs more than {ratio:.2g} × as much as naive in the same dtype."
+        yield f"The exact implementations err at most {ratio:.2g} × as much as naive in the same dtype."
     else:
         yield (
-            f"{row.implementation} errs up to {ratio:.3g} × as much as naive in the same dtype{place}; "
+            f"{row.implementation} errs up to {ratio:.2g} × as much as naive in the same dtype{place}; "
             f"up to {RULE:g} is usual."
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -44,13 +45,22 @@ def where(records: Records, results: Iterable[Result]) -> str:
 
 
 def not_ok(records: Records) -> list[tuple[Status, str, str, list[Result]]]:
-    """(status, implementation, reason, rows) of every case that is not ok, the most serious first."""
+    """(status, implementation, reason, rows) of every case that is not ok, the most serious first.
+
+    Reasons that differ in their numbers alone are told once; the full data has each of them.
+    """
     groups: dict[tuple[Status, str, str], list[Result]] = {}
     for r in records.results:
         if r.status is not Status.OK:
-            groups.setdefault((r.status, r.case.implementation, r.reason), []).append(r)
+            kind = re.sub(r"[\d.,]+", "#", r.reason)
+            groups.setdefault((r.status, r.case.implementation, kind), []).append(r)
     ordered = sorted(groups.items(), key=lambda item: _ORDER[item[0][0]])
-    return [(*key, rows) for key, rows in ordered]
+    return [(status, name, _told_once(rows), rows) for (status, name, _), rows in ordered]
+
+
+def _told_once(rows: Sequence[Result]) -> str:
+    reasons = list(dict.fromkeys(r.reason for r in rows))
+    return reasons[0] + (f" (and {len(reasons) - 1} alike but for the numbers)" if len(reasons) > 1 else "")
 
 
 def remarks(records: Records) -> list[tuple[str, str, str, list[Result]]]:
@@ -87,9 +97,13 @@ def _few(texts: list[str]) -> list[str]:
 
 def warnings(records: Records, overhead_bound: int) -> list[str]:
     """What a reader must know before trusting the numbers."""
+    doubts = flagged(records)
     return [
         *_run_warnings(records),
-        *(f"{cases(rows)} {kind} (such as: {texts[0]})" for kind, texts, rows in flagged(records)),
+        *(
+            f"{cases(rows)} flagged as {kind}" + (f", such as: {t[0]}" if t[0] else "")
+            for kind, t, rows in doubts
+        ),
         *_interpreted(records),
         *([f"{overhead_bound} of the timed points are overhead-bound"] if overhead_bound else []),
         *_wrong(records),

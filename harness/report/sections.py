@@ -9,7 +9,7 @@ from harness.report.charts import Chart, Gap, Point
 from harness.report.grid import DASH, Cell, Grid, columns
 from harness.report.records import Records
 from harness.report.tables import ComplexityRow, ComplexityTable, Exponent
-from harness.report.units import Scale, brief, plain, pretty, scale_for, shown
+from harness.report.units import Scale, brief, pretty, scale_for, shown
 from harness.report.units import name as name_of
 from harness.types import Result
 
@@ -123,7 +123,7 @@ def _error_row(row: accuracy.ErrorRow, setting: bool, tensors: bool) -> Iterable
 def _error(row: accuracy.ErrorRow, cell: accuracy.ErrorCell | None, why: str) -> Cell:
     if cell is None:
         return Cell(why or "—", "bad" if why == "incorrect" else "muted")
-    ratio = f"{plain(cell.ratio, 2)} × naive" if cell.ratio is not None else ""
+    ratio = f"{cell.ratio:.2g} × naive" if cell.ratio is not None else ""
     if row.exact:
         return Cell(
             brief(cell.error), "bad" if why or (cell.ratio or 0) > accuracy.RULE else "", why or ratio
@@ -131,7 +131,7 @@ def _error(row: accuracy.ErrorRow, cell: accuracy.ErrorCell | None, why: str) ->
     if row.implementation == accuracy.FLOOR:
         return Cell(brief(cell.error), note="the floor")
     beaten = cell.floor is not None and cell.floor < 1
-    floor = f"{plain(cell.floor, 2)} × uniform" if cell.floor is not None else ratio
+    floor = f"{cell.floor:.2g} × uniform" if cell.floor is not None else ""
     return Cell(brief(cell.error), "" if beaten or cell.floor is None else "doubt", floor)
 
 

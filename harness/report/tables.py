@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -151,7 +152,7 @@ def _row(sweep: Sweep, quantity: Quantity, counted: str, seen: str) -> Complexit
         reason=judged.reason,
         bound=judged.bound,
         bound_reason=judged.bound_reason,
-        law=fit.law if fit else "",
+        law=written_in(sweep.variable, fit.law) if fit else "",
         probability=fit.probabilities[fit.law] if fit else None,
         share=fit.share if fit else None,
         predictions=_predictions(sweep, fit),
@@ -174,13 +175,20 @@ def _judge(declared: str, variable: str, fit: Fit | None, too_few: str) -> _Judg
         claim = parse_law(declared).along(variable) if declared else None
     except LawError as error:
         return _Judgement("", "inconclusive", f"the declared law cannot be read: {error}")
+    text = written_in(variable, str(claim or ""))
     if fit is None:
-        word = INSUFFICIENT if "usable" in too_few else NOT_MEASURED
-        return _Judgement(str(claim or ""), word, too_few)
+        return _Judgement(text, INSUFFICIENT if "usable" in too_few else NOT_MEASURED, too_few)
     if claim is None:
-        return _Judgement("", "not claimed", f"no law is declared; most probable: {fit.law}")
+        likely = written_in(variable, fit.law)
+        return _Judgement("", "not claimed", f"no law is declared; most probable: {likely}")
     verdict = fit.verdict(claim)
-    return _Judgement(str(claim), verdict.word, verdict.reason, verdict.bound, verdict.bound_reason)
+    reasons = (written_in(variable, words) for words in (verdict.reason, verdict.bound_reason))
+    return _Judgement(text, verdict.word, next(reasons), verdict.bound, next(reasons))
+
+
+def written_in(variable: str, words: str) -> str:
+    """The engine writes every law in n; say it in the variable that was swept."""
+    return re.sub(r"\bn\b", variable, words)
 
 
 def _too_few(sweep: Sweep, basis: str) -> str:
