@@ -153,6 +153,7 @@ class _Child:
 
     process: subprocess.Popen[bytes]
     pipe: int
+    log: Path
     ready: protocol.Ready = field(init=False)
     buffer: bytes = b""
 
@@ -172,13 +173,13 @@ class _Child:
                 start_new_session=True,
             )
         os.close(write_end)
-        child = cls(process, read_end)
+        child = cls(process, read_end, log)
         try:
             child.send(start)
             child.ready = child._first_answer()
         except WorkerDied as death:
             child.kill()
-            raise WorkerDied(death.status, f"{death.reason}: {_last_line(log)}") from None
+            raise death from None
         return child
 
     def _first_answer(self) -> protocol.Ready:
@@ -237,7 +238,8 @@ class _Child:
             return WorkerDied(Status.CRASHED, f"crashed with {signal.Signals(-code).name}")
         if code == 0:
             return WorkerDied(Status.ERROR, "the worker exited with code 0 and without a result")
-        return WorkerDied(Status.ERROR, f"the worker exited with code {code} and without a result")
+        last = _last_line(self.log)
+        return WorkerDied(Status.ERROR, f"the worker exited with code {code} and without a result: {last}")
 
     def kill(self) -> None:
         """End the child and what it started."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.devices.device import Sampling
 from harness.protocol import Probed
 from harness.types import Case, Result, Status
 
@@ -13,6 +14,10 @@ from harness.types import Case, Result, Status
 PROBE_SHARE = 0.05
 #: Growth assumed between two sizes until two probes show it: cost ∝ work, doubted by this factor.
 DOUBT = 1.5
+#: Calls beside the samples: kernels, counts, accuracy, warm-up and memory.
+CHECKS = 6
+#: Seconds that a sample lasts at least.
+SHORTEST_SAMPLE = 2e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +29,12 @@ class Estimate:
     seconds: float
 
 
-def measuring_seconds(call: float, samples: int, sample_seconds: float, timed: bool) -> float:
-    """Seconds that measuring a case takes: its samples, and about four further calls for the checks."""
+def measuring_seconds(call: float, sampling: Sampling, timed: bool) -> float:
+    """Seconds that measuring a case takes at most: its samples, and a few further calls for the checks."""
     if not timed:
-        return 4 * call
-    return 4 * call + min(samples * max(call, 2e-3), max(sample_seconds, 20 * call))
+        return CHECKS * call
+    longest = sampling.max_samples * max(call, SHORTEST_SAMPLE)
+    return CHECKS * call + min(longest, max(sampling.seconds, sampling.fewest * call))
 
 
 def predicted_call(history: Sequence[tuple[int, float]], flops: int) -> float | None:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, TypeAdapter
 
+from harness.devices.device import Sampling
 from harness.types import Case, Environment, Result
 
 
@@ -49,11 +50,10 @@ Request = Start | ProbeRequest | MeasureRequest
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The worker is up: its environment, and the samples it takes of a case at most."""
+    """The worker is up: its environment, and how many samples it takes of a case."""
 
     environment: Environment
-    samples: int
-    sample_seconds: float
+    sampling: Sampling
     kind: Literal["ready"] = "ready"
 
 

@@ -104,7 +104,7 @@ class Runner:
     def _seconds(self, call: float, interpreted: bool) -> float:
         ready = self.executor.ready(interpreted)
         timed = not interpreted and not TIMED.isdisjoint(self.suite.metrics)
-        return measuring_seconds(call, ready.samples, ready.sample_seconds, timed)
+        return measuring_seconds(call, ready.sampling, timed)
 
     def _lots(self, groups: list[Group]) -> Iterator[tuple[list[Case], bool]]:
         """What is measured together, in random order: drift over the run must not look like growth."""

@@ -46,8 +46,7 @@ class Worker:
             load_plugin(Path(plugin))
         self.device: Device = open_device(start.device)
         gc.freeze()  # what was imported stays: collections after a case then look at the case alone
-        sampling = self.device.sampling
-        self.say(protocol.Ready(environment.capture(self.device), sampling.max_samples, sampling.seconds))
+        self.say(protocol.Ready(environment.capture(self.device), self.device.sampling))
 
     def say(self, answer: protocol.Answer) -> None:
         """Answer the runner."""

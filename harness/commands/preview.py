@@ -53,5 +53,5 @@ def _preview_row(choice: Choice, ready: Ready, probed: Probed) -> tuple[str, str
         return name, memory, "unknown", "not timed: interpreted"
     kind = _kind(choice)
     call = predicted_seconds(probed, NOMINAL_FLOPS[kind], NOMINAL_BYTES[kind])
-    spent = measuring_seconds(call, ready.samples, ready.sample_seconds, timed=True)
+    spent = measuring_seconds(call, ready.sampling, timed=True)
     return name, memory, format.seconds(spent), ""

@@ -8,6 +8,7 @@ import sys
 import time
 
 from harness import protocol
+from harness.devices.device import Sampling
 from harness.types import Case, DeviceInfo, Environment, Measurement, Result, Status
 
 ENVIRONMENT = Environment(DeviceInfo("cpu", "fake"), {}, {}, None, None)
@@ -48,7 +49,7 @@ def main() -> None:
     for line in sys.stdin.buffer:
         request = protocol.read_request(line)
         if isinstance(request, protocol.Start):
-            say(protocol.Ready(ENVIRONMENT, 20, 1.0))
+            say(protocol.Ready(ENVIRONMENT, Sampling(20, 60, 1.0, 0.01)))
         elif isinstance(request, protocol.ProbeRequest):
             misbehave(request.case.implementation, answers)
             say(protocol.Probed(request.case, None, 1e-3, 1e-3, 100, 100, 100))

@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from harness import protocol
+from harness.devices.device import Sampling
 from harness.types import Case, DeviceInfo, Environment, Measurement, Result, Status
 
 CASE = Case(
@@ -24,7 +25,7 @@ REQUESTS = [
     protocol.MeasureRequest((CASE, CASE), ("latency",)),
 ]
 ANSWERS = [
-    protocol.Ready(ENVIRONMENT, 20, 2.0),
+    protocol.Ready(ENVIRONMENT, Sampling(20, 60, 2.0, 0.01)),
     protocol.Touch(CASE.key, "timing", None),
     protocol.Touch(CASE.key, "timing", 1e-3),
     protocol.Probed(CASE, None, None, 1e-3, None, 2**60, 1),

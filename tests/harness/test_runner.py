@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from harness.devices.device import Sampling
 from harness.executor import Listen
 from harness.progress import PlainProgress
 from harness.protocol import Probed, Ready, Touch
@@ -44,7 +45,7 @@ class FakeExecutor:
 
     def ready(self, interpreted: bool) -> Ready:
         environment = Environment(DeviceInfo("cpu", "fake"), {}, {}, None, None)
-        return Ready(environment, samples=20, sample_seconds=2.0)
+        return Ready(environment, Sampling(20, 20, 2.0, 0.0))
 
     def probe(self, case: Case, interpreted: bool, run: bool) -> Probed:
         n = case.problem["seq_len"]
@@ -125,7 +126,7 @@ def test_what_does_not_fit_the_budget_is_skipped_with_its_prediction(tmp_path: P
     rows = run(tmp_path, FakeExecutor(), suite("fake_quadratic", budget=0.28))
     skipped = [row for row in rows if row.status is Status.SKIPPED]
     assert [row.case.problem["seq_len"] for row in skipped] == [2048]
-    assert "predicted 0.101 s" in skipped[0].reason
+    assert "predicted 0.109 s" in skipped[0].reason
     assert len(rows) == len(SIZES)
 
 

@@ -87,7 +87,8 @@ MISTAKES = {
     "empty axis": (GOOD.replace("[64, 128]", "[]"), 6, "axes.seq_len", "at least one value"),
     "negative budget": (GOOD + "budget: -3\n", 8, "budget", "greater than 0"),
     "claim on nothing": (GOOD + "claims: {naiv: {time: n^2}}\n", 8, "claims.naiv", "did you mean 'naive'"),
-    "claim of nothing": (GOOD + "claims: {naive: {tim: n^2}}\n", 8, "claims.naive.tim", "did you mean 'time'"),
+    "claim of nothing": (
+        GOOD + "claims: {naive: {tim: n^2}}\n", 8, "claims.naive.tim", "did you mean 'time'"),
     "claim unreadable": (GOOD + "claims: {naive: {time: n^^2}}\n", 8, "claims.naive.time", "n^^2"),
     "claim in another variable": (
         GOOD + "claims: {naive: {time: k^2}}\n", 8, "claims.naive.time", "known: batch"),
