@@ -124,9 +124,14 @@ def _read(tokens: _Tokens, sums: Sums, start: int, stop: int) -> Iterator[Tensor
         yield sums.read(tokens.queries(*span)).to(tokens.q.dtype)
 
 
+def is_nothing(denominator: Tensor) -> Tensor:
+    """Where a sum of features is so near the end of its dtype's range that its reciprocal would overflow."""
+    return denominator < 1024 * torch.finfo(denominator.dtype).tiny
+
+
 def divide(numerator: Tensor, denominator: Tensor, otherwise: Tensor | None = None) -> Tensor:
-    """numerator / denominator (..., 1); where that is 0 / 0, `otherwise` or 0, with finite gradients."""
-    nothing = denominator == 0
+    """numerator / denominator (..., 1); where that is nothing, `otherwise` or 0, with finite gradients."""
+    nothing = is_nothing(denominator)
     if otherwise is not None:
         numerator = torch.where(nothing, otherwise, numerator)
     return numerator / denominator.masked_fill(nothing, 1)

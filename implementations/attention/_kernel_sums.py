@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from implementations.attention._chunked import divide
+from implementations.attention._chunked import divide, is_nothing
 
 Map = Callable[[Tensor], Tensor]
 
@@ -130,9 +130,9 @@ def _merge(
 ) -> tuple[Tensor, Tensor]:
     """Numerator and denominator of both, on the scale of the larger."""
     (known_top, known_bottom, known_scale), (top, bottom, scale) = known, chunk
-    counts = bottom.detach() > torch.finfo(bottom.dtype).tiny
-    size = torch.where(counts, scale + bottom.detach().log(), -torch.inf)
+    missing = is_nothing(bottom.detach())
+    size = (scale + bottom.detach().log()).masked_fill_(missing, -torch.inf)
     largest = torch.maximum(known_scale, size)
     of_known = (known_scale - largest).exp()
-    of_chunk = torch.where(counts, (scale - largest).exp(), 0)
+    of_chunk = (scale - largest).exp().masked_fill_(missing, 0)
     return known_top * of_known + top * of_chunk, known_bottom * of_known + bottom * of_chunk

@@ -51,4 +51,5 @@ def _masked(problem: AttentionProblem, inputs: AttentionInputs, values: Tensor) 
     allowed = masks.allowed_pairs(problem, inputs)
     assert allowed is not None
     weights = allowed.to(values.dtype)
-    return (weights @ values) / weights.sum(-1, keepdim=True).clamp_min(1)
+    mean = (weights @ values) / weights.sum(-1, keepdim=True).clamp_min(1)
+    return mean.expand(values.shape[0], values.shape[1], problem.seq_len, -1).contiguous()

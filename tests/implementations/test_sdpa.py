@@ -35,7 +35,8 @@ class Spy(TorchDispatchMode):
 
 def operators(name: str, problem: AttentionProblem, inputs: AttentionInputs) -> list[str]:
     function = lookup(name).prepare(problem)
-    with Spy() as spy, torch.no_grad():
+    spy = Spy()
+    with spy, torch.no_grad():
         function(inputs)
     return spy.seen
 
@@ -74,7 +75,8 @@ def test_one_backend_and_no_other(
 def test_math_runs_where_torch_would_choose_flash() -> None:
     """The spy is not blind: left to itself, torch takes flash for the same tensors."""
     inputs = AttentionProblem(seq_len=8).inputs("cpu")
-    with Spy() as spy:
+    spy = Spy()
+    with spy:
         torch.nn.functional.scaled_dot_product_attention(inputs.q, inputs.k, inputs.v)
     assert FLASH_OPERATOR in spy.seen
 
@@ -103,13 +105,9 @@ def test_flash_refuses_what_torch_would_give_to_math() -> None:
 def test_what_only_torch_knows_is_still_a_reason() -> None:
     """Whatever else makes torch refuse the one backend becomes words, not an error or another backend."""
     problem = AttentionProblem(seq_len=8)
-    flash = lookup("sdpa_flash").prepare(problem)
     for name in ("sdpa_efficient", "sdpa_cudnn"):
         with pytest.raises(Unsupported, match="torch has no"):
             lookup(name).prepare(problem)(problem.inputs("cpu"))
-    empty = replace(problem.inputs("cpu"), k=torch.zeros(1, 4, 0, 64), v=torch.zeros(1, 4, 0, 64))
-    with pytest.raises(Unsupported, match="torch has no"):
-        flash(empty)
 
 
 @pytest.mark.parametrize(
