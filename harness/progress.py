@@ -53,7 +53,11 @@ def outcome(result: Result) -> str:
     if result.status is not Status.OK:
         return f"{result.status}: {result.reason}"
     time_ = judged_time(result)
-    return in_words(time_) if time_ is not None else "; ".join(result.notes.values()) or "ok"
+    if time_ is not None:
+        return in_words(time_)
+    error = result.metrics.get("error")
+    found = [f"error {error.value:.1e}"] if error else ["ok"]
+    return ", ".join(found + [result.notes[note] for note in ("latency",) if note in result.notes])
 
 
 def time_left(left: float) -> str:
