@@ -10,7 +10,7 @@ from typing import Any
 import torch as real_torch
 
 from harness.devices import statistics
-from harness.devices.activity import attention_first
+from harness.devices.activity import attention_first, watch
 from harness.devices.cuda_timer import CudaTimer
 from harness.devices.device import Call, Sampling, Unknown
 from harness.devices.nvml import Gpu
@@ -135,6 +135,8 @@ class Cuda:
         before = self.gpu.joules()
         seconds = self._seconds(call, calls)
         joules = self.gpu.joules() - before
+        if joules <= 0:
+            raise Unknown(f"the energy counter did not move in {seconds:.2f} s")
         note = (
             f"{calls} calls back to back in {seconds:.2f} s, idle power included; the counter moves in steps"
         )
@@ -150,7 +152,10 @@ class Cuda:
         return self.clock() - start
 
     def kernels(self, call: Call) -> tuple[str, ...]:
-        """Names of the device kernels of one call; the call before it compiles what it compiles."""
+        """Names of the device kernels of one call; the call before it compiles what it compiles.
+
+        Where the profiler may not look at the device, or there are only copies: the ATen operators.
+        """
         profiler = self.torch.profiler
         call()
         self.synchronize()
@@ -160,7 +165,8 @@ class Cuda:
         cuda = self.torch.autograd.DeviceType.CUDA
         events = sorted(session.events(), key=lambda event: float(event.time_range.start))
         names = [event.name for event in events if event.device_type == cuda]
-        return attention_first(name for name in names if not name.startswith(("Memcpy", "Memset")))
+        kernels = attention_first(name for name in names if not name.startswith(("Memcpy", "Memset")))
+        return kernels or watch(call).operators
 
     def synchronize(self) -> None:
         """Wait for all streams."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +30,16 @@ BLOCKS, FEWEST_BLOCKS, HOT_SECONDS = 20, 5, 0.5
 HEALTH_SECONDS = 0.05
 
 
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """What a stretch of work took, in seconds: the device; the host, to submit it; what ended late, after
+    the current stream was done."""
+
+    device: float
+    submit: float
+    late: float
+
+
 class CudaTimer:
     """A warmed call with its events."""
 
@@ -39,13 +49,11 @@ class CudaTimer:
         self.call, self.device = call, device
         self.cuda: Any = device.torch.cuda
         self.start, self.end = (self.cuda.Event(enable_timing=True) for _ in range(2))
-        self.cold: list[float] = []
-        self.submits: list[float] = []
-        self.lates: list[float] = []
+        self.cold: list[_Span] = []
         self.readings: list[nvml.Reading] = []
         self.looked = -math.inf
         self.hot_how = ""
-        self.in_graph = False
+        self.in_graph = self.by_wall = False
         self.first = self._wall_of_first_call()
         self._warm_up()
 
@@ -59,34 +67,37 @@ class CudaTimer:
         return clock() - start
 
     def _warm_up(self) -> None:
+        """Call until times settle; what is learnt on the way is who is late, and not the GPU waking up."""
         began = self.device.clock()
-        times: list[float] = []
-        while self.device.clock() - began < WARM_UP_SECONDS and not _settled(times):
-            times.append(self._once())
-        self.submits.clear()
-        self.lates.clear()
+        spans: list[_Span] = []
+        while self.device.clock() - began < WARM_UP_SECONDS and not _settled([s.device for s in spans]):
+            spans.append(self._span(self.call))
+        self.by_wall = _median(span.late for span in spans) > LATE_SECONDS
+        self.readings.clear()
+        self.looked = -math.inf
 
-    def _once(self) -> float:
-        """Device seconds of one call.
+    def _span(self, work: Callable[[], object]) -> _Span:
+        """Time some work.
 
         The events see the current stream alone. What still runs when that stream is done was started on
         another one: then the host's clock decides, from launch to idle, which no work can escape.
         """
         clock = self.device.clock
+        if self.by_wall:
+            self.device.synchronize()  # the flush is not the call's
         self.start.record()
         before = clock()
-        self.call()
-        self.submits.append(clock() - before)
+        work()
+        submit = clock() - before
         self.end.record()
         self._look()
         self.end.synchronize()
         done = clock()
         self.device.synchronize()
         idle = clock()
-        self.lates.append(idle - done)
-        if idle - done > LATE_SECONDS:
-            return idle - before
-        return float(self.start.elapsed_time(self.end)) / 1e3
+        by_wall = self.by_wall or idle - done > LATE_SECONDS
+        seconds = idle - before if by_wall else float(self.start.elapsed_time(self.end)) / 1e3
+        return _Span(seconds, submit, idle - done)
 
     def _look(self) -> None:
         """Read the GPU's health now and then, while the call runs."""
@@ -97,12 +108,12 @@ class CudaTimer:
     def sample(self) -> Mapping[str, float]:
         """One call after a flush of the L2 cache, which is not timed."""
         self.device.flush()
-        self.cold.append(self._once())
-        return {"gpu_time_cold": self.cold[-1]}
+        self.cold.append(self._span(self.call))
+        return {"gpu_time_cold": self.cold[-1].device}
 
     def finish(self) -> Mapping[str, Measurement]:
         """The hot time: replays of a CUDA graph, or calls back to back where it cannot be captured."""
-        cold = max(float(np.median(self.cold)), 1e-7)
+        cold = max(self._cold, 1e-7)
         calls = min(MOST_CALLS, math.ceil(GRAPH_SECONDS / cold))
         run = self._captured(calls)
         times: list[float] = []
@@ -116,6 +127,9 @@ class CudaTimer:
 
     def _captured(self, calls: int) -> Callable[[], object]:
         """Replays `calls` calls from a graph, or makes them one by one; `hot_how` says which and why."""
+        if self.by_wall:  # capture would miss that work, and a replay leave it out
+            self.hot_how = "calls back to back, by the wall; no CUDA graph: work on other streams"
+            return lambda: self._call_often(calls)
         cuda = self.cuda
         try:
             side = cuda.Stream()
@@ -124,7 +138,8 @@ class CudaTimer:
                 self.call()
             cuda.current_stream().wait_stream(side)
             graph = cuda.CUDAGraph()
-            with cuda.graph(graph):
+            # A capture that fails leaves its own stream current: the outer context ends that.
+            with cuda.stream(cuda.current_stream()), cuda.graph(graph):
                 self._call_often(calls)
         except Exception as error:  # what capture forbids raises errors of many types
             self.device.synchronize()  # raises when the device itself is broken
@@ -142,18 +157,21 @@ class CudaTimer:
 
     def _block(self, run: Callable[[], object], times: int) -> float:
         """Device seconds of one run among many in a row; the first is not timed."""
+
+        def runs() -> None:
+            for _ in range(times):
+                run()
+
         run()
-        self.start.record()
-        for _ in range(times):
-            run()
-        self.end.record()
-        self._look()
-        self.device.synchronize()
-        return float(self.start.elapsed_time(self.end)) / 1e3 / times
+        return self._span(runs).device / times
+
+    @property
+    def _cold(self) -> float:
+        return _median(span.device for span in self.cold)
 
     @property
     def _short(self) -> bool:
-        return float(np.median(self.cold)) < SHORT_SECONDS
+        return self._cold < SHORT_SECONDS
 
     def omitted(self) -> Mapping[str, str]:
         """A short cold time is not reported without a hot one from a graph, which has no launches in it."""
@@ -169,13 +187,15 @@ class CudaTimer:
             "cache": f"cold: {self.device.flush_bytes} bytes written before each call; hot: {self.hot_how}",
             "calls_per_sample": 1,
             "first_warm_up_call_seconds": self.first,
-            "submit_seconds": float(np.median(self.submits)),
+            "submit_seconds": _median(span.submit for span in self.cold),
         }
         return facts | (nvml.summary(self.readings) if self.device.gpu else {"health": self.device.no_gpu})
 
     def flags(self) -> tuple[str, ...]:
         """Host-bound and short calls, other streams, and the GPU's health."""
-        cold, submit, late = (float(np.median(x)) for x in (self.cold, self.submits, self.lates))
+        cold, submit, late = (
+            _median(getattr(span, name) for span in self.cold) for name in ("device", "submit", "late")
+        )
         found = []
         if submit > OVERHEAD_BOUND * cold:
             found.append(f"overhead-bound: submitting takes {submit:.2g} s, running {cold:.2g} s")
@@ -188,10 +208,13 @@ class CudaTimer:
         return (*found, *nvml.doubts(self.readings))
 
 
+def _median(values: Iterable[float]) -> float:
+    return float(np.median(list(values)))
+
+
 def _settled(times: list[float]) -> bool:
     """Whether the last two windows of calls agree."""
     if len(times) < 2 * WINDOW:
         return False
-    last = float(np.median(times[-WINDOW:]))
-    previous = float(np.median(times[-2 * WINDOW : -WINDOW]))
+    last, previous = _median(times[-WINDOW:]), _median(times[-2 * WINDOW : -WINDOW])
     return abs(last - previous) <= SETTLED * previous

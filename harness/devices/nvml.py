@@ -69,7 +69,7 @@ class Gpu:
         nvml = self.nvml
         cap = self._ask(nvml.nvmlDeviceGetEnforcedPowerLimit)
         return {
-            "driver": _text(nvml.nvmlSystemGetDriverVersion()),
+            "driver": _text(self._ask(lambda handle: nvml.nvmlSystemGetDriverVersion())),
             "sm_clock_max_mhz": self._ask(nvml.nvmlDeviceGetMaxClockInfo, nvml.NVML_CLOCK_SM),
             "memory_clock_max_mhz": self._ask(nvml.nvmlDeviceGetMaxClockInfo, nvml.NVML_CLOCK_MEM),
             "power_cap_w": None if cap is None else cap / 1e3,
@@ -90,7 +90,7 @@ def _pynvml() -> Any:
         raise Unknown("nvidia-ml-py is not installed") from None
 
 
-def _text(value: str | bytes) -> str:
+def _text(value: str | bytes | None) -> str | None:
     """Older versions of nvidia-ml-py answer in bytes."""
     return value.decode() if isinstance(value, bytes) else value
 

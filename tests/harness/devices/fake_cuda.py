@@ -70,7 +70,7 @@ class FakeCuda:
         self.now += SUBMIT
         self.launched.append(name)
         seconds *= self.slow_down
-        if self.capturing is not None:
+        if self.capturing is not None and stream in (None, self.current):
             if not self.capturable:
                 raise RuntimeError("operation not permitted when stream is capturing\nmore words")
             self.capturing.launches.append(seconds)
@@ -109,8 +109,10 @@ class FakeCuda:
     @contextmanager
     def stream(self, stream: FakeStream) -> Iterator[None]:
         before, self.current = self.current, stream
-        yield
-        self.current = before
+        try:
+            yield
+        finally:
+            self.current = before
 
     def CUDAGraph(self) -> Any:  # noqa: N802
         graph = Graph()
@@ -123,11 +125,14 @@ class FakeCuda:
 
     @contextmanager
     def graph(self, graph: Any) -> Iterator[None]:
+        """As in PyTorch, a capture that fails leaves its stream current. Work on other streams escapes it."""
+        before, self.current = self.current, FakeStream()
         self.capturing = graph.graph
         try:
             yield
         finally:
             self.capturing = None
+        self.current = before
 
     def synchronize(self, index: int) -> None:
         if self.broken:
@@ -218,8 +223,8 @@ class FakeNvml:
             raise NVMLError("Not Found")
         return uuid
 
-    def nvmlSystemGetDriverVersion(self) -> bytes:  # noqa: N802
-        return b"580.1"
+    def nvmlSystemGetDriverVersion(self) -> Any:  # noqa: N802
+        return self._answer("driver", b"580.1")
 
     def _answer(self, name: str, value: Any) -> Any:
         if name in self.unsupported:

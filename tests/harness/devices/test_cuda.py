@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 import pytest
+import torch
 
 from harness.devices.cuda import Cuda
 from harness.devices.device import Unknown
@@ -56,6 +57,10 @@ def test_without_nvml_the_reason_is_kept_in_words() -> None:
         device.energy(lambda: None)
 
 
+def test_a_driver_without_a_version_is_unknown() -> None:
+    assert "driver" in make(unsupported=("driver",))[0].info().unknown
+
+
 def test_a_missing_nvml_package_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
     device = Cuda("cuda:0", torch=fake.FakeTorch(fake.FakeCuda()))
@@ -94,6 +99,30 @@ def test_work_that_ends_20_ms_later_inside_synchronize_is_timed(own_stream: bool
     assert any(flag.startswith("other streams") for flag in timer.flags()) is not own_stream
 
 
+@pytest.mark.parametrize("capturable", [True, False])
+def test_work_on_other_streams_does_not_escape_the_hot_time(capturable: bool) -> None:
+    device, cuda, _ = make(fake.FakeCuda(capturable))
+    timer = device.timer(lambda: cuda.launch(20e-3, cuda.other))
+    timer.sample()
+    hot = timer.finish()["gpu_time_hot"]
+    assert hot.value >= 20e-3, "a graph would replay nothing at all"
+    assert "work on other streams" in hot.note
+
+
+def test_work_on_other_streams_is_timed_without_the_flush() -> None:
+    device, cuda, _ = make()
+    timer = device.timer(lambda: cuda.launch(1e-3, cuda.other))
+    assert 1e-3 <= timer.sample()["gpu_time_cold"] < 1.01e-3
+
+
+def test_a_late_end_after_a_calm_warm_up_is_timed_too() -> None:
+    device, cuda, _ = make()
+    streams = [cuda.current]
+    timer = device.timer(lambda: cuda.launch(20e-3, streams[-1]))
+    streams.append(cuda.other)
+    assert timer.sample()["gpu_time_cold"] >= 20e-3
+
+
 def test_the_hot_time_replays_a_graph() -> None:
     device, cuda, _ = make()
     timer = device.timer(lambda: cuda.launch(10e-6))
@@ -109,11 +138,13 @@ def test_the_hot_time_replays_a_graph() -> None:
 
 def test_what_cannot_be_captured_is_timed_back_to_back_and_says_why() -> None:
     device, cuda, _ = make(fake.FakeCuda(capturable=False))
+    before = cuda.current
     timer = device.timer(lambda: cuda.launch(1e-3))
     timer.sample()
     hot = timer.finish()["gpu_time_hot"]
     assert hot.value == pytest.approx(1e-3)
     assert "no CUDA graph: operation not permitted when stream is capturing;" in hot.note
+    assert cuda.current is before, "PyTorch leaves the capture's own stream behind"
     assert timer.omitted() == {}
 
 
@@ -176,17 +207,27 @@ def test_warm_up_stops_after_half_a_second() -> None:
 
 def test_throttling_and_moving_clocks_are_flagged() -> None:
     device, cuda, nvml = make()
+    timer = device.timer(lambda: cuda.launch(30e-3))
     clocks = iter([1980.0, 1500.0, 1400.0] + [1300.0] * 1000)
     nvml.clocks = lambda: next(clocks)
     nvml.reasons = 0x1 | 0x4 | 0x40
-    timer = device.timer(lambda: cuda.launch(30e-3))
-    for _ in range(5):
+    for _ in range(8):
         timer.sample()
     throttled, moved = timer.flags()
     assert "software power cap, hardware thermal slowdown" in throttled
     assert "1300 to 1980 MHz" in moved
     facts = timer.describe()
     assert (facts["sm_clock_mhz_max"], facts["power_w_max"], facts["temperature_c_max"]) == (1980, 500, 50)
+
+
+def test_a_gpu_that_wakes_up_during_warm_up_is_not_flagged() -> None:
+    device, cuda, nvml = make()
+    nvml.clocks = lambda: 345.0
+    timer = device.timer(lambda: cuda.launch(1e-3))
+    nvml.clocks = lambda: 1980.0
+    timer.sample()
+    assert timer.flags() == ()
+    assert timer.describe()["sm_clock_mhz_max"] == 1980
 
 
 def test_an_idle_gpu_is_not_throttled() -> None:
@@ -235,6 +276,13 @@ def test_energy_without_a_counter_is_unknown() -> None:
         device.energy(lambda: cuda.launch(1e-3))
 
 
+def test_an_energy_counter_that_stands_still_is_unknown_and_never_0() -> None:
+    device, cuda, nvml = make()
+    nvml.watts = 0.0
+    with pytest.raises(Unknown, match="did not move"):
+        device.energy(lambda: cuda.launch(1e-3))
+
+
 def test_kernels_are_those_of_the_device_attention_first() -> None:
     device, cuda, _ = make()
 
@@ -243,6 +291,12 @@ def test_kernels_are_those_of_the_device_attention_first() -> None:
             cuda.launch(1e-6, name=name)
 
     assert device.kernels(call) == ("flash_fwd_kernel", "elementwise")
+
+
+def test_operators_stand_in_for_kernels_where_the_profiler_sees_no_device() -> None:
+    device, _, _ = make()
+    x = torch.ones(4)
+    assert device.kernels(lambda: x + x) == ("aten::add",)
 
 
 def test_release_empties_the_cache_and_drops_the_flush_buffer() -> None:
