@@ -50,7 +50,11 @@ def kernel_attention(problem: AttentionProblem, inputs: AttentionInputs, sums: S
 
 
 class _Tokens:
-    """Cuts the inputs into spans of tokens, in the dtype of the computation."""
+    """Cuts the inputs into chunks of tokens, in the dtype of the computation.
+
+    By `split`, whose gradient is one concatenation: that of a slice is as large as the whole tensor, and
+    a slice for each chunk would make the backward pass quadratic in the length.
+    """
 
     def __init__(self, problem: AttentionProblem, inputs: AttentionInputs) -> None:
         shared = (problem.batch, problem.n_kv_heads, problem.group_size)
@@ -61,16 +65,20 @@ class _Tokens:
         kind = inputs.q.device.type
         self.span, self.chunk = SPAN.get(kind, SPAN["cpu"]), CAUSAL_CHUNK.get(kind, CAUSAL_CHUNK["cpu"])
 
-    def queries(self, start: int, stop: int) -> Tensor:
-        return self.q[..., start:stop, :].to(self.wide)
+    def queries(self, start: int, stop: int, size: int) -> Iterator[Tensor]:
+        for q in self.q[..., start:stop, :].split(size, -2):
+            yield q.to(self.wide)
 
-    def keys(self, start: int, stop: int) -> tuple[Tensor, Tensor, Tensor | None]:
+    def keys(self, start: int, stop: int, size: int) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
         """Keys, values, and which of them are present; absent values are 0."""
-        k, v = (tensor[..., start:stop, :].to(self.wide) for tensor in (self.k, self.v))
+        cut = [tensor[..., start:stop, :].split(size, -2) for tensor in (self.k, self.v)]
         if self.present is None:
-            return k, v, None
-        present = self.present[..., start:stop, :]
-        return k, v.masked_fill(~present, 0), present
+            for k, v in zip(*cut, strict=True):
+                yield k.to(self.wide), v.to(self.wide), None
+            return
+        present = self.present[..., start:stop, :].split(size, -2)
+        for k, v, here in zip(*cut, present, strict=True):
+            yield k.to(self.wide), v.to(self.wide).masked_fill(~here, 0), here
 
 
 def _padding(problem: AttentionProblem, inputs: AttentionInputs) -> Tensor | None:
@@ -87,11 +95,6 @@ def _padding(problem: AttentionProblem, inputs: AttentionInputs) -> Tensor | Non
     return mask.unsqueeze(2).mT
 
 
-def _spans(start: int, stop: int, size: int) -> Iterator[tuple[int, int]]:
-    for first in range(start, stop, size):
-        yield first, min(first + size, stop)
-
-
 def _bidirectional(tokens: _Tokens, sums: Sums) -> Iterator[Tensor]:
     _absorb(tokens, sums, 0, tokens.k.shape[-2])
     yield from _read(tokens, sums, 0, tokens.q.shape[-2])
@@ -104,24 +107,25 @@ def _causal(problem: AttentionProblem, tokens: _Tokens, sums: Sums) -> Iterator[
     """
     blind, prefix = max(-problem.causal_offset, 0), max(problem.causal_offset, 0)
     square = min(problem.seq_len - blind, problem.n_keys - prefix)
-    if blind:
-        yield torch.zeros_like(tokens.q[..., : min(blind, problem.seq_len), :])
+    yield torch.zeros_like(tokens.q[..., :blind, :])
     _absorb(tokens, sums, 0, prefix)
-    for start, stop in _spans(0, square, tokens.chunk):
-        queries = tokens.queries(blind + start, blind + stop)
-        output = sums.causal(queries, *tokens.keys(prefix + start, prefix + stop))
-        yield output.to(tokens.q.dtype)
+    queries = tokens.queries(blind, blind + square, tokens.chunk)
+    keys = tokens.keys(prefix, prefix + square, tokens.chunk)
+    for q, (k, v, present) in zip(queries, keys, strict=True):
+        yield sums.causal(q, k, v, present).to(tokens.q.dtype)
     yield from _read(tokens, sums, blind + square, problem.seq_len)
 
 
 def _absorb(tokens: _Tokens, sums: Sums, start: int, stop: int) -> None:
-    for span in _spans(start, stop, tokens.span):
-        sums.absorb(*tokens.keys(*span))
+    if start < stop:
+        for k, v, present in tokens.keys(start, stop, tokens.span):
+            sums.absorb(k, v, present)
 
 
 def _read(tokens: _Tokens, sums: Sums, start: int, stop: int) -> Iterator[Tensor]:
-    for span in _spans(start, stop, tokens.span):
-        yield sums.read(tokens.queries(*span)).to(tokens.q.dtype)
+    if start < stop:
+        for q in tokens.queries(start, stop, tokens.span):
+            yield sums.read(q).to(tokens.q.dtype)
 
 
 def is_nothing(denominator: Tensor) -> Tensor:
