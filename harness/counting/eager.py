@@ -18,7 +18,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
 from torch.utils.weak import WeakIdKeyDictionary
 
 from harness.counting import formulas
@@ -26,7 +25,11 @@ from harness.counting import formulas
 
 @dataclass(frozen=True, slots=True)
 class OpCounts:
-    """The calls of one ATen operator, summed: FLOPs, bytes, exponentials, elements of the results."""
+    """The calls of one ATen operator: FLOPs, bytes, exponentials and elements of the results, summed.
+
+    live_bytes  the most storage that was alive right after one of them
+    depth       the deepest result
+    """
 
     name: str
     calls: int
@@ -35,6 +38,8 @@ class OpCounts:
     bytes_written: int
     exponentials: int
     elements: int
+    live_bytes: int
+    depth: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,6 @@ class EagerCounts:
     bytes_written  bytes of the results of every operator
     peak_bytes     the most storage that was alive at once beyond what existed before the call, in bytes;
                    outputs, saved tensors and gradients are included, the inputs are not
-    peak_op        the operator that reached the peak
     exponentials   exponential evaluations (softmax, exp, sigmoid …)
     depth          the longest chain of operators of which each needs the previous one's result
     ops            the same per operator, in the order of first use
@@ -56,10 +60,27 @@ class EagerCounts:
     bytes_read: int
     bytes_written: int
     peak_bytes: int
-    peak_op: str
     exponentials: int
     depth: int
     ops: tuple[OpCounts, ...]
+
+    @classmethod
+    def of(cls, ops: tuple[OpCounts, ...]) -> EagerCounts:
+        """The whole from its operators."""
+        return cls(
+            flops=sum(op.flops for op in ops),
+            bytes_read=sum(op.bytes_read for op in ops),
+            bytes_written=sum(op.bytes_written for op in ops),
+            peak_bytes=max((op.live_bytes for op in ops), default=0),
+            exponentials=sum(op.exponentials for op in ops),
+            depth=max((op.depth for op in ops), default=0),
+            ops=ops,
+        )
+
+    @property
+    def peak_op(self) -> str:
+        """The operator after which the peak was reached."""
+        return next((op.name for op in self.ops if op.live_bytes == self.peak_bytes), "")
 
     @property
     def bytes(self) -> int:
@@ -126,16 +147,9 @@ def _no_collection() -> Iterator[None]:
 
 @dataclass(slots=True)
 class _Live:
-    """Live storage: `now` bytes, and the most there ever was."""
+    """Bytes of live storage."""
 
     now: int = 0
-    peak: int = 0
-    peak_op: str = ""
-
-    def change(self, by: int, op: str = "") -> None:
-        self.now += by
-        if self.now > self.peak:
-            self.peak, self.peak_op = self.now, op
 
 
 @dataclass(slots=True)
@@ -157,10 +171,17 @@ class _Tally:
     bytes_written: int = 0
     exponentials: int = 0
     elements: int = 0
+    live_bytes: int = 0
+    depth: int = 0
 
 
 class _Meter(TorchDispatchMode):
     """Sees every operator that reaches a backend, those of autograd's backward included."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Not wrapped against compilation: the wrapper imports the compiler (seconds) and slows each call."""
+        return False
 
     def __init__(self, max_calls: int | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -168,7 +189,7 @@ class _Meter(TorchDispatchMode):
         self.live = _Live()
         self.tallies: dict[str, _Tally] = {}
         self.storages: MutableMapping[Any, _Storage] = WeakIdKeyDictionary()
-        self.depth = self.calls = 0
+        self.calls = 0
 
     def exclude(self, tensors: Iterator[Tensor]) -> None:
         """Mark storages that existed before: they are not counted as live."""
@@ -178,8 +199,7 @@ class _Meter(TorchDispatchMode):
     def restart(self) -> None:
         """Forget the work so far, but not what is alive."""
         self.tallies.clear()
-        self.depth = self.calls = 0
-        self.live.peak = self.live.now
+        self.calls = 0
         for storage in self.storages.values():
             storage.depth = 0
 
@@ -189,11 +209,9 @@ class _Meter(TorchDispatchMode):
         kwargs = kwargs or {}
         if func is torch.ops.prim.device.default:
             return func(*args, **kwargs)
-        if func._overloadpacket not in flop_registry:
+        if formulas.is_composite(func):
             with self:  # composite operators arrive whole under inference_mode
-                parts = func.decompose(*args, **kwargs)
-            if parts is not NotImplemented:
-                return parts
+                return func.decompose(*args, **kwargs)
         operands = formulas.tensors((args, list(kwargs.values())))
         if func is not torch.ops.aten.lift_fresh.default:  # torch.tensor(…): made a moment ago
             self.exclude(iter(operands))
@@ -209,57 +227,51 @@ class _Meter(TorchDispatchMode):
             raise TooManyOperators(f"more than {self.max_calls:,} operator calls")
         read, written = formulas.traffic(func, args, kwargs, result)
         results = formulas.tensors(result)
-        tally = self.tallies.setdefault(str(func), _Tally())
+        tally = self.tallies.setdefault(formulas.name_of(func), _Tally())
         tally.calls += 1
         tally.flops += formulas.flops(func, args, kwargs, result)
         tally.exponentials += formulas.exponentials(func, args, kwargs, result)
         tally.bytes_read += read
         tally.bytes_written += written
         tally.elements += sum(tensor.numel() for tensor in results)
-        self._link(operands, results, str(func), works=read + written > 0)
+        depth = self._link(operands, results, works=read + written > 0)
+        tally.depth = max(tally.depth, depth)
+        tally.live_bytes = max(tally.live_bytes, self.live.now)
 
-    def _link(self, operands: list[Tensor], results: list[Tensor], op: str, works: bool) -> None:
+    def _link(self, operands: list[Tensor], results: list[Tensor], works: bool) -> int:
         """Account the storages of the results; their depth is one more than the deepest operand's."""
-        deepest = max((self._depth_of(tensor) for tensor in operands), default=0)
+        depth = works + max((self._depth_of(tensor) for tensor in operands), default=0)
         for tensor in results:
-            storage = self._see(tensor, op)
-            storage.depth = max(storage.depth, deepest + works)
-            self.depth = max(self.depth, storage.depth)
+            storage = self._see(tensor)
+            storage.depth = max(storage.depth, depth)
+        return depth
 
     def _depth_of(self, tensor: Tensor) -> int:
         storage = self.storages.get(tensor.untyped_storage())
         return storage.depth if storage else 0
 
-    def _see(self, tensor: Tensor, op: str) -> _Storage:
+    def _see(self, tensor: Tensor) -> _Storage:
         untyped = tensor.untyped_storage()
         size = untyped.nbytes()
         known = self.storages.get(untyped)
         if known is None:
             known = self.storages[untyped] = _Storage(size)
-            self.live.change(size, op)
+            self.live.now += size
             weakref.finalize(untyped, _release, self.live, known).atexit = False
         elif not known.external and known.size != size:  # resize_ grows a storage in place
-            self.live.change(size - known.size, op)
+            self.live.now += size - known.size
             known.size = size
         return known
 
     def counts(self) -> EagerCounts:
         """What was counted since the start, or the restart."""
-        ops = tuple(
-            OpCounts(name, t.calls, t.flops, t.bytes_read, t.bytes_written, t.exponentials, t.elements)
-            for name, t in self.tallies.items()
-        )
-        return EagerCounts(
-            flops=sum(op.flops for op in ops),
-            bytes_read=sum(op.bytes_read for op in ops),
-            bytes_written=sum(op.bytes_written for op in ops),
-            peak_bytes=self.live.peak,
-            peak_op=self.live.peak_op,
-            exponentials=sum(op.exponentials for op in ops),
-            depth=self.depth,
-            ops=ops,
+        return EagerCounts.of(
+            tuple(
+                OpCounts(name, **{f.name: getattr(tally, f.name) for f in fields(tally)})
+                for name, tally in self.tallies.items()
+            )
         )
 
 
 def _release(live: _Live, storage: _Storage) -> None:
-    live.change(-storage.size)
+    live.now -= storage.size

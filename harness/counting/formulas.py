@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import torch
@@ -179,6 +180,21 @@ def traffic(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result:
     return _bytes(operands), written
 
 
+@cache
+def name_of(func: Any) -> str:
+    """An operator's full name, such as aten.mm.default."""
+    return str(func)
+
+
+@cache
+def is_composite(func: Any) -> bool:
+    """Whether an operator is a composition of others and has no formula of its own."""
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    composed = key in func.py_kernels or torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key)
+    return bool(composed) and func._overloadpacket not in flop_registry
+
+
+@cache
 def _is_view(func: Any) -> bool:
     returns = func._schema.returns
     return any(r.alias_info is not None and not r.alias_info.is_write for r in returns)
@@ -186,6 +202,8 @@ def _is_view(func: Any) -> bool:
 
 def _read_keywords(func: Any, kwargs: Mapping[str, Any]) -> list[Any]:
     """Keyword operands but `out=`, which is written without being read."""
+    if not kwargs:
+        return []
     written = {a.name for a in func._schema.arguments if a.kwarg_only and a.is_write}
     return [value for name, value in kwargs.items() if name not in written]
 

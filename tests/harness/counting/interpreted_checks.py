@@ -130,18 +130,19 @@ def check_counting_leaves_no_trace() -> None:
 
 def check_the_hook_canary_sings() -> None:
     import harness.counting.interpreter as interpreter
+    from harness.counting.interpreter_counts import Recorder
 
     unhooked = replaced((interpreter, {"_memory_hooks": lambda recorder, builder: {}}))
     with unhooked, pytest.raises(HooksMissing, match="do not count"):
         check_hooks()
-    deaf = replaced((interpreter.Recorder, {"access": lambda *a: None}))
+    deaf = replaced((Recorder, {"access": lambda *a: None}))
     with deaf, pytest.raises(HooksMissing, match="do not count"):
         check_hooks()
     check_hooks()
 
 
 def check_the_bfloat16_canary_sings() -> None:
-    with pytest.raises(repairs.RepairMissing, match="2.5 \\+ 2.0 = "):
+    with pytest.raises(repairs.RepairMissing, match=r"2\.5 \+ 2\.0 = "):
         repairs.check_repairs()  # not yet installed: this check runs first
     with repaired():
         repairs.check_repairs()
@@ -176,8 +177,9 @@ def check_every_bfloat16_widens_exactly() -> None:
 
 def check_bfloat16_arithmetic_against_torch() -> None:
     x, y = (torch.randn(1024, dtype=torch.bfloat16) for _ in range(2))
+    fused = (x.double() * y.double() + x.double()).bfloat16()
     expected = {"add": x + y, "mul": x * y, "max": torch.maximum(x, y), "div": x / y,
-                "select": torch.maximum(x, y), "fma": (x.double() * y.double() + x.double()).bfloat16()}  # fmt: skip
+                "select": torch.maximum(x, y), "fma": fused}  # fmt: skip
     for name, right in expected.items():
         out = torch.zeros_like(x)
         kernels.combine[(1,)](x, y, out, 1024, OPERATION=name, BLOCK=1024)

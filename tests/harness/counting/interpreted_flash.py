@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from harness.counting.interpreter import count, install_repairs
+from harness.counting.interpreter import InterpreterCounts, count, install_repairs
 from implementations.attention import _flash_launch as launch
-from implementations.attention._flash_tiles import block_d
+from implementations.attention._flash_tiles import INTERPRETED, block_d
 from implementations.attention.problem import ITEMSIZE, AttentionProblem
 from implementations.registry import load, lookup
 
@@ -51,7 +51,7 @@ def expected(problem: AttentionProblem, block_m: int, block_n: int) -> Expected:
 
 
 def compare(problem: AttentionProblem, block_m: int, block_n: int) -> None:
-    launch.INTERPRETED = replace(launch.INTERPRETED, m=block_m, n=block_n)
+    vars(launch)["INTERPRETED"] = replace(INTERPRETED, m=block_m, n=block_n)
     inputs = problem.inputs("cpu")
     attend = lookup("triton_flash").prepare(problem)
     with torch.no_grad():
@@ -65,14 +65,14 @@ def compare(problem: AttentionProblem, block_m: int, block_n: int) -> None:
         closed_forms(problem, block_m, counts)
 
 
-def closed_forms(problem: AttentionProblem, block_m: int, counts: object) -> None:
+def closed_forms(problem: AttentionProblem, block_m: int, counts: InterpreterCounts) -> None:
     """Per head, n a multiple of the tiles: load n·d·b + 2·n·m·d·b/BM, store n·d·b + 4n, FLOPs 4·n·m·d."""
     b, d, n, m = ITEMSIZE[problem.dtype], problem.head_dim, problem.seq_len, problem.n_keys
     heads = problem.batch * problem.heads
-    assert counts.bytes_loaded == heads * (n * d * b + 2 * n * m * d * b // block_m)  # type: ignore[attr-defined]
-    assert counts.bytes_stored == heads * (n * d * b + 4 * n)  # type: ignore[attr-defined]
+    assert counts.bytes_loaded == heads * (n * d * b + 2 * n * m * d * b // block_m)
+    assert counts.bytes_stored == heads * (n * d * b + 4 * n)
     if d == block_d(d):
-        assert counts.dot_flops == heads * 4 * n * m * d  # type: ignore[attr-defined]
+        assert counts.dot_flops == heads * 4 * n * m * d
 
 
 def draw(rng: random.Random) -> tuple[AttentionProblem, int, int]:

@@ -193,7 +193,11 @@ def test_views_and_in_place_operators_allocate_nothing(fake: bool) -> None:
 def test_traffic_rules(fake: bool) -> None:
     def body() -> None:
         x, index = torch.ones(100, 4), torch.zeros(3, dtype=torch.int64)
-        kb = lambda call: (lambda c: (c.bytes_read, c.bytes_written))(count(call, (x, index)))  # noqa: E731
+
+        def kb(call: Callable[[], object]) -> tuple[int, int]:
+            counts = count(call, (x, index))
+            return counts.bytes_read, counts.bytes_written
+
         assert kb(lambda: x * x) == (1600, 1600)  # one operand, read once
         assert kb(lambda: x + x[:1].expand(100, 4)) == (1600 + 16, 1600)  # broadcast: distinct bytes
         assert kb(lambda: x.zero_()) == (0, 1600)
