@@ -55,7 +55,7 @@ def test_the_plugin_joins(tmp_path: Path) -> None:
     (tmp_path / "my_kernel.py").write_text(text.replace("...", kernel))
     done = subprocess.run(
         [BENCH, "run", ROOT / "suites" / "smoke.yaml", "--plugin", "my_kernel.py", "--only", "mine",
-         "--out", "out"], cwd=tmp_path, capture_output=True, text=True, check=False,
+         "--set", "causal=false", "--out", "out"], cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "2 ok" in done.stdout
