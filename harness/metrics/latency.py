@@ -43,8 +43,8 @@ def latency(group: Sequence[Trial], device: Device) -> None:
         if trial.interpreted:
             trial.record(notes={"latency": "not timed: interpreted"})
     timed = [trial for trial in group if trial.alive and not trial.interpreted]
-    series = [one for trial in timed for one in _warmed(trial, device)]
-    for one in _rounds(series, device.sampling):
+    # No name for the list: it would keep the tensors of a failed trial until the others are done.
+    for one in _rounds([one for trial in timed for one in _warmed(trial, device)], device.sampling):
         _record(one, device)
 
 

@@ -11,6 +11,9 @@ from harness.types import Case, Measurement, Result, Scalar, Status
 from implementations.operation import Operation
 from implementations.registry import Implementation, Unsupported
 
+#: The units of what only a case that ended well may claim.
+SPEED = frozenset({"s", "FLOP/s", "B/s", "J"})
+
 
 class Announce(Protocol):
     """Says what the worker is busy with, and the seconds per call seen so far, if any."""
@@ -67,11 +70,15 @@ class Trial:
         )
 
     def end(self, status: Status, reason: str) -> None:
-        """End the case with a status other than ok; findings so far are kept.
+        """End the case with a status other than ok; findings so far are kept, but no speed.
 
-        It lets go of its tensors at once: the others of its group need the memory.
+        An unstable one keeps its times: they are what shows that it is. The tensors go at once: the others of
+        its group need the memory.
         """
-        self.result = replace(self.result, status=status, reason=reason)
+        kept = self.result.metrics
+        if status is not Status.UNSTABLE:
+            kept = {name: found for name, found in kept.items() if found.unit not in SPEED}
+        self.result = replace(self.result, status=status, reason=reason, metrics=kept)
         self.inputs, self.call, self.outputs = None, lambda: None, lambda: (None, ())
 
     @contextmanager

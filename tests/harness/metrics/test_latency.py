@@ -14,7 +14,9 @@ import torch
 
 from harness.devices.cpu import Cpu
 from harness.devices.device import Call, Sampling
+from harness.metrics.energy import energy
 from harness.metrics.latency import doubts, latency, unusable
+from harness.metrics.throughput import throughput
 from harness.types import Measurement, Status
 from implementations.registry import Unsupported
 
@@ -158,6 +160,45 @@ def test_after_an_out_of_memory_nothing_keeps_the_tensors_alive() -> None:
         gc.enable()
     assert group[0].result.status is Status.OOM
     assert group[1].alive
+
+
+def test_a_failed_trial_lets_go_of_its_tensors_while_the_others_go_on() -> None:
+    """Those that its call holds: the graph of a backward pass, what a factory prepared."""
+    held = torch.zeros(1000)
+    kept = weakref.ref(held)
+    calls = itertools.count()
+    seen: list[bool] = []
+
+    def fill(held: torch.Tensor = held) -> None:
+        if next(calls) == 3:
+            raise OutOfMemoryError("CUDA out of memory")
+
+    group = [
+        trial("greedy", call=fill),
+        trial("modest", call=lambda: seen.append(kept() is None)),
+    ]
+    del fill, held
+    gc.disable()
+    try:
+        latency(group, FakeDevice())
+    finally:
+        gc.enable()
+    assert group[0].result.status is Status.OOM
+    assert len(seen) == 20
+    assert not seen[0]
+    assert all(seen[5:])
+
+
+@pytest.mark.parametrize("status", [Status.INCORRECT, Status.OOM, Status.ERROR, Status.CRASHED])
+def test_who_ends_badly_after_being_timed_has_no_speed(status: Status) -> None:
+    one = trial()
+    one.record({"error": Measurement(1e-6, "1"), "flops": Measurement(8, "FLOP")})
+    latency([one], FakeDevice())
+    throughput([one], FakeDevice())
+    energy([one], FakeDevice())
+    assert {"cpu_time", "wall_time", "flop_rate", "byte_rate", "energy"} < set(one.result.metrics)
+    one.end(status, "too late")
+    assert set(one.result.metrics) == {"error", "flops"}
 
 
 def test_what_must_not_be_reported_is_a_note() -> None:
