@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,39 @@ def test_a_sample_lasts_two_milliseconds() -> None:
     assert timer.calls * timer.sample()["wall_time"] > 1e-3
     long = Cpu().timer(lambda: sum(range(800_000)))
     assert long.calls == 1
+
+
+@pytest.mark.parametrize(
+    ("cpu_seconds", "wall_seconds", "calls"),
+    [
+        (1e-6, 1e-6, range(2000, 2400)),
+        (1e-4, 1e-4, range(20, 24)),
+        (1.9e-3, 1.9e-3, range(2, 3)),
+        (2e-3, 2e-3, range(1, 2)),
+        (3.0, 3.0, range(1, 2)),
+        (1e-6, 8e-4, range(10, 12)),  # waiting: eight milliseconds by the wall
+        (0.0, 0.0, range(2_000_000, 20_000_000)),  # a clock that stands still does not make it endless
+    ],
+)
+def test_a_sample_has_as_many_calls_as_last_two_milliseconds(
+    monkeypatch: pytest.MonkeyPatch, cpu_seconds: float, wall_seconds: float, calls: range
+) -> None:
+    monkeypatch.setattr(cpu, "run_block", lambda call, calls: Block(wall_seconds, cpu_seconds, 0))
+    assert cpu._calls_per_sample(work) in calls
+
+
+def test_slow_first_calls_do_not_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lazy set-up in the first call may make it look a thousand times longer than it is."""
+    seen: list[int] = []
+
+    def block(call: object, calls: int) -> Block:
+        seen.append(calls)
+        seconds = 1e-3 if len(seen) == 1 else 1e-6
+        return Block(seconds, seconds, 0)
+
+    monkeypatch.setattr(cpu, "run_block", block)
+    assert 2000 <= cpu._calls_per_sample(work) < 2400
+    assert max(after / before for before, after in pairwise(seen)) <= 10
 
 
 def test_both_clocks_are_recorded_and_described() -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.signal import lfilter
 
 from harness.devices.statistics import Samples, effective_size, quantile_interval, relative_width, seconds
 
 TRIALS = 400
+
+TIMES = st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=80).map(np.array)
+QUANTILES = st.sampled_from([0.05, 0.2, 0.5, 0.9])
 
 
 def lognormal(rng: np.random.Generator, n: int) -> Samples:
@@ -83,6 +89,44 @@ def test_the_ranks_are_the_textbooks() -> None:
     order = np.random.default_rng(0).permutation(np.arange(1.0, 21.0))
     assert effective_size(order) == 20, "a permutation without positive autocorrelation"
     assert quantile_interval(order, 0.5) == (10.5, 6.0, 15.0)
+
+
+@given(TIMES, QUANTILES)
+def test_the_interval_contains_the_quantile_and_lies_within_the_samples(samples: Samples, q: float) -> None:
+    centre, low, high = quantile_interval(samples, q)
+    assert samples.min() <= low <= centre <= high <= samples.max()
+    assert centre == np.quantile(samples, q)
+
+
+@given(TIMES, QUANTILES)
+def test_the_unit_of_time_does_not_matter(samples: Samples, q: float) -> None:
+    """By a power of two, so that nothing rounds."""
+    scaled = quantile_interval(1024 * samples, q)
+    assert scaled == tuple(1024 * x for x in quantile_interval(samples, q))
+    assert relative_width(1024 * samples, q) == relative_width(samples, q)
+
+
+@given(TIMES)
+def test_samples_are_worth_from_one_to_all_of_them(samples: Samples) -> None:
+    assert 1 <= effective_size(samples) <= len(samples)
+
+
+@given(TIMES, QUANTILES)
+def test_more_confidence_is_never_narrower(samples: Samples, q: float) -> None:
+    _, low, high = quantile_interval(samples, q, 0.95)
+    _, lower, higher = quantile_interval(samples, q, 0.99)
+    assert lower <= low
+    assert high <= higher
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.99])
+def test_other_confidences_hold_too(confidence: float) -> None:
+    rng = np.random.default_rng(3)
+    held = 0
+    for _ in range(TRIALS):
+        _, low, high = quantile_interval(rng.exponential(1.0, 60), 0.5, confidence)
+        held += low <= math.log(2) <= high
+    assert held / TRIALS >= confidence - 2 * math.sqrt(confidence * (1 - confidence) / TRIALS)
 
 
 def test_the_relative_width_is_infinite_where_nothing_is_known() -> None:

@@ -256,15 +256,20 @@ def test_on_the_real_cpu() -> None:
 
 
 def test_the_same_case_first_middle_and_last_agrees_in_cpu_time() -> None:
-    """Within 10 %. A machine that is busy enough to fool CPU time gets three attempts."""
+    """Within 10 %. A machine that is busy enough to fool CPU time gets five attempts."""
     device = Cpu()
+    matrix = torch.full((128, 128), 0.5)
+
+    def busy() -> None:
+        for _ in range(20):
+            matrix @ matrix
 
     def spread() -> float:
-        group = [trial(name, call=lambda: sum(range(20_000))) for name in ("first", "middle", "last")]
+        group = [trial(name, call=busy) for name in ("first", "middle", "last")]
         times = []
         for one in group:
             latency([one], device)
             times.append(one.result.metrics["cpu_time"].value)
         return max(times) / min(times) - 1
 
-    assert any(spread() < 0.1 for _ in range(3))
+    assert any(spread() < 0.1 for _ in range(5))
