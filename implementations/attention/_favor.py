@@ -38,5 +38,6 @@ def orthogonal_gaussian(rows: int, columns: int, generator: torch.Generator) -> 
         q, r = torch.linalg.qr(torch.randn(columns, columns, dtype=torch.float64, generator=generator))
         # The signs of R's diagonal make Q uniform over the orthogonal matrices (Mezzadri 2007).
         blocks.append((q * r.diagonal().sign())[: rows - first])
-    lengths: Tensor = torch.randn(rows, columns, dtype=torch.float64, generator=generator).norm(dim=-1, keepdim=True)
+    gaussian = torch.randn(rows, columns, dtype=torch.float64, generator=generator)
+    lengths: Tensor = gaussian.norm(dim=-1, keepdim=True)
     return torch.cat(blocks) * lengths
