@@ -67,6 +67,7 @@ class Cuda:
             "sm_count": properties.multi_processor_count,
             "cuda": self.torch.version.cuda,
             "cudnn": self.torch.backends.cudnn.version(),
+            "float32_matmul_precision": self.torch.get_float32_matmul_precision(),
         }
         if self.gpu is None:
             names = ("driver", "sm_clock_max_mhz", "memory_clock_max_mhz", "power_cap_w")

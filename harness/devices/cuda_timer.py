@@ -26,7 +26,9 @@ LATE_SECONDS = 100e-6
 OVERHEAD_BOUND = 0.8
 #: Hot: a graph holds calls for about `GRAPH_SECONDS`, a block lasts about `BLOCK_SECONDS`.
 GRAPH_SECONDS, MOST_CALLS, BLOCK_SECONDS = 200e-6, 50, 2e-3
-BLOCKS, FEWEST_BLOCKS, HOT_SECONDS = 20, 5, 0.5
+BLOCKS, FEWEST_BLOCKS, HOT_SECONDS = 20, 3, 0.5
+#: A block this long hides its own launch; a shorter one is launched while another run keeps the GPU busy.
+LONG_SECONDS = 20e-3
 HEALTH_SECONDS = 0.05
 
 
@@ -156,13 +158,14 @@ class CudaTimer:
             self.call()
 
     def _block(self, run: Callable[[], object], times: int) -> float:
-        """Device seconds of one run among many in a row; the first is not timed."""
+        """Device seconds of one run among many in a row."""
 
         def runs() -> None:
             for _ in range(times):
                 run()
 
-        run()
+        if self._cold < LONG_SECONDS:
+            run()
         return self._span(runs).device / times
 
     @property

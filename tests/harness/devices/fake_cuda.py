@@ -58,6 +58,7 @@ class FakeCuda:
         self.allocated, self.peak = 1000, 0
         self.reserved, self.peak_reserved = 4096, 0
         self.caches_emptied = 0
+        self.left_for_synchronize = 0.0
         self.launched: list[str] = []
         self.slow_down = 1.0
         self.properties = SimpleNamespace(
@@ -77,6 +78,10 @@ class FakeCuda:
             return
         stream = stream or self.current
         stream.free_at = max(self.now, stream.free_at) + seconds
+
+    def leave_for_synchronize(self, seconds: float) -> None:
+        """Work that no stream shows and that only `synchronize` does."""
+        self.left_for_synchronize += seconds
 
     @contextmanager
     def alive(self, size: int) -> Iterator[None]:
@@ -137,7 +142,8 @@ class FakeCuda:
     def synchronize(self, index: int) -> None:
         if self.broken:
             raise RuntimeError("CUDA error: an illegal memory access was encountered")
-        self.now = max(self.now, self.current.free_at, self.other.free_at)
+        self.now = max(self.now, self.current.free_at, self.other.free_at) + self.left_for_synchronize
+        self.left_for_synchronize = 0.0
 
     def mem_get_info(self, index: int) -> tuple[int, int]:
         return 10_000, 2**37
@@ -176,6 +182,7 @@ class FakeTorch:
             profile=self._profile, ProfilerActivity=SimpleNamespace(CUDA="cuda", CPU="cpu")
         )
         self.flushes: list[int] = []
+        self.get_float32_matmul_precision = lambda: "highest"
 
     def empty(self, size: int, dtype: str, device: str) -> Any:
         """The flush buffer; writing it takes a while, on the stream."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -34,6 +35,7 @@ def test_info_tells_the_gpu_and_what_is_unknown() -> None:
     assert info.facts["sm_clock_max_mhz"] == 1980
     assert info.facts["memory_clock_max_mhz"] == 3201
     assert info.facts["sm_count"] == 132
+    assert info.facts["float32_matmul_precision"] == "highest"
     assert info.facts["l2_bytes"] == 50 * 2**20
     assert dict(info.unknown) == {"cudnn": "the GPU does not tell"}
 
@@ -91,12 +93,20 @@ def test_a_small_cache_is_flushed_with_at_least_64_mib() -> None:
     assert device.flush_bytes == 64 * 2**20
 
 
-@pytest.mark.parametrize("own_stream", [True, False])
-def test_work_that_ends_20_ms_later_inside_synchronize_is_timed(own_stream: bool) -> None:
+LATE: dict[str, Callable[[Any], None]] = {
+    "on its own stream": lambda cuda: cuda.launch(20e-3),
+    "on another stream": lambda cuda: cuda.launch(20e-3, cuda.other),
+    "inside synchronize": lambda cuda: cuda.leave_for_synchronize(20e-3),
+}
+
+
+@pytest.mark.parametrize("where", LATE)
+def test_a_call_that_returns_at_once_and_ends_20_ms_later_reads_20_ms(where: str) -> None:
     device, cuda, _ = make()
-    timer = device.timer(lambda: cuda.launch(20e-3, cuda.current if own_stream else cuda.other))
+    timer = device.timer(lambda: LATE[where](cuda))
     assert timer.sample()["gpu_time_cold"] >= 20e-3
-    assert any(flag.startswith("other streams") for flag in timer.flags()) is not own_stream
+    assert timer.finish()["gpu_time_hot"].value >= 20e-3
+    assert any(flag.startswith("other streams") for flag in timer.flags()) is (where != "on its own stream")
 
 
 @pytest.mark.parametrize("capturable", [True, False])
@@ -170,7 +180,9 @@ def test_long_calls_take_few_hot_blocks() -> None:
     device, cuda, _ = make()
     timer = device.timer(lambda: cuda.launch(0.4))
     timer.sample()
-    assert len(timer.finish()["gpu_time_hot"].samples) == 5
+    before = cuda.now
+    assert len(timer.finish()["gpu_time_hot"].samples) == 3
+    assert cuda.now - before < 4.1 * 0.4, "one call for the graph, one a block"
 
 
 def test_a_call_that_the_host_cannot_feed_is_flagged() -> None:
