@@ -9,7 +9,11 @@ from itertools import combinations, pairwise
 
 from harness.report.accuracy import FLOOR
 from harness.report.records import Facet, Records, measured, size_of
+from harness.report.sweeps import Sweep, fit_of, ordered
 from harness.types import Measurement, Result
+
+#: With more settings than this, how far memory reaches is not extrapolated: each takes a fit.
+MANY_SETTINGS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +61,16 @@ class Crossover:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far one implementation was measured along the swept axis, and what ended it."""
+    """How far one implementation was measured along the swept axis, and what ended it.
+
+    fits  the largest size whose peak memory is predicted to fit the device, or None where unknown
+    """
 
     setting: str
     implementation: str
     largest: float
     beyond: Result | None
+    fits: float | None
 
 
 def fastest(records: Records) -> tuple[Fastest, ...]:
@@ -165,15 +173,13 @@ def reaches(records: Records) -> tuple[Reach, ...]:
     """The largest size of each implementation that was measured, with the first row beyond it."""
     if records.sweep is None:
         return ()
-    return tuple(
-        reach
-        for facet in records.facets(records.sweep)
-        for name in records.cards
-        if (reach := _reach(records, facet, name))
-    )
+    facets = records.facets(records.sweep)
+    few = len(facets) <= MANY_SETTINGS
+    found = (_reach(records, facet, name, few) for facet in facets for name in records.cards)
+    return tuple(reach for reach in found if reach)
 
 
-def _reach(records: Records, facet: Facet, name: str) -> Reach | None:
+def _reach(records: Records, facet: Facet, name: str, extrapolate: bool) -> Reach | None:
     assert records.sweep is not None
     sweep = records.sweep
     rows = sorted(facet.of(name), key=lambda r: size_of(r, sweep))
@@ -181,4 +187,25 @@ def _reach(records: Records, facet: Facet, name: str) -> Reach | None:
     if not good:
         return None
     beyond = next((r for r in rows if size_of(r, sweep) > good[-1]), None)
-    return Reach(facet.label, name, good[-1], beyond)
+    fits = _largest_fitting(records, facet, name) if extrapolate else None
+    return Reach(facet.label, name, good[-1], beyond, fits)
+
+
+def capacity(records: Records) -> float | None:
+    """Bytes of memory of the device, or None where they are unknown."""
+    known = records.run.environment.device.facts.get("memory_bytes")
+    return float(known) if isinstance(known, int | float) and known > 0 else None
+
+
+def _largest_fitting(records: Records, facet: Facet, name: str) -> float | None:
+    """Extrapolates the law of peak memory to the device's memory; None where memory does not grow."""
+    memory, axis, limit = records.memory, records.sweep or "", capacity(records)
+    if memory is None or limit is None:
+        return None
+    rows = ordered(facet, name, axis)
+    fit = fit_of(Sweep(records, name, axis, axis, facet.label, rows), memory)
+    if fit is None:
+        return None
+    sizes = [size_of(rows[-1], axis) * 2 ** (step / 8) for step in range(-40, 200)]
+    fitting = [size for size, row in zip(sizes, fit.predict(sizes).tolist(), strict=True) if row[1] <= limit]
+    return fitting[-1] if fitting and len(fitting) < len(sizes) else None

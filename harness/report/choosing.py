@@ -107,16 +107,30 @@ def reaches(records: Records) -> Grid:
     found = choice.reaches(records)
     setting = any(reach.setting for reach in found)
     head = (*(["at"] if setting else []), "implementation", f"largest {axis} measured", "beyond it")
-    rows = tuple(tuple(_reach(reach, axis, setting)) for reach in found)
-    return Grid(f"How far each implementation goes along {axis}", head, rows, columns(head, head[-2]))
+    limit = choice.capacity(records)
+    predicted = f"fits {shown(limit, 'B')} up to" if limit and any(reach.fits for reach in found) else ""
+    head += (predicted,) if predicted else ()
+    rows = tuple(tuple(_reach(reach, axis, setting, bool(predicted))) for reach in found)
+    caption = f"How far each implementation goes along {axis}"
+    caption += (
+        ", and the size up to which its peak memory is predicted to fit the device" if predicted else ""
+    )
+    return Grid(caption, head, rows, columns(head, f"largest {axis} measured", predicted))
 
 
-def _reach(reach: choice.Reach, axis: str, setting: bool) -> Iterable[Cell | str]:
+def _reach(reach: choice.Reach, axis: str, setting: bool, predicted: bool) -> Iterable[Cell | str]:
     if setting:
         yield reach.setting
     yield reach.implementation
     yield f"{reach.largest:g}"
     yield Cell(_beyond(reach, axis), "" if reach.beyond else "muted")
+    if predicted:
+        yield f"about {_rounded(reach.fits)}" if reach.fits else DASH
+
+
+def _rounded(size: float) -> str:
+    """Two digits: an extrapolation has no more."""
+    return f"{float(f'{size:.1e}'):,.0f}"
 
 
 def _beyond(reach: choice.Reach, axis: str) -> str:

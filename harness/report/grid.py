@@ -64,10 +64,11 @@ class Grid:
         return f"<{tag}{kind}>{escape(cell.text)}{note}"
 
 
-#: One rule per column position instead of one class per cell.
+#: Rules per column position instead of a class per cell.
 NUMERIC_CSS = "\n".join(
-    f".c{column} tr > :nth-child({column + 1}) {{ text-align: right; white-space: nowrap; }}"
-    for column in range(60)
+    f".c{i} tr > :nth-child({i + 1}) {{ text-align: right; }} "
+    f".c{i} td:nth-child({i + 1}) {{ white-space: nowrap; }}"
+    for i in range(60)
 )
 
 

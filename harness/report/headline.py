@@ -68,11 +68,23 @@ def _growth(table: ComplexityTable) -> Iterable[str]:
 
 
 def _verdicts(rows: Sequence[ComplexityRow], word: str) -> str:
-    found = dict.fromkeys(f"{row.implementation} ({pretty(row.claim)})" for row in rows if row.word == word)
-    if not found:
+    """The implementations with a verdict; where settings disagree, each with its settings."""
+    settings: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if row.word == word:
+            settings.setdefault((row.implementation, row.claim), []).append(row.setting)
+    if not settings:
         return ""
-    names = list(found)
+    names = [_named(rows, name, claim, held) for (name, claim), held in settings.items()]
     return f"{'undetermined' if word == 'inconclusive' else word} for {', '.join(names)}"
+
+
+def _named(rows: Sequence[ComplexityRow], name: str, claim: str, held: Sequence[str]) -> str:
+    every = sum(row.implementation == name for row in rows)
+    if len(held) == every:
+        return f"{name} ({pretty(claim)})"
+    some = " and ".join(held) if len(held) <= 2 else f"{len(held)} of {every} settings"
+    return f"{name} ({pretty(claim)}, {some})"
 
 
 def _error(errors: Sequence[ErrorRow]) -> Iterable[str]:

@@ -12,14 +12,27 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from harness.report import accuracy, alldata, charts, choice, choosing, figures, headline, outcomes, sections
+from harness.report import (
+    accuracy,
+    alldata,
+    charts,
+    choice,
+    choosing,
+    figures,
+    headline,
+    outcomes,
+    sections,
+    units,
+)
 from harness.report.glossary import GLOSSARY
 from harness.report.grid import NUMERIC_CSS, Grid, capped
 from harness.report.records import Records, arrange, words
 from harness.report.tables import tabulate
 from harness.store import read_rows, read_run
-from harness.types import Result, Run
+from harness.types import Result, Run, Scalar
 
+#: Facts of a device that stand at the top of the page where they are known.
+HEADLINES = ("driver", "cuda", "sm_clock_max_mhz", "memory_clock_max_mhz", "power_cap_w", "threads")
 _HERE = Path(__file__).parent
 #: Rows that a derived table shows; beyond them a reader filters the full data instead.
 MOST = 250
@@ -90,6 +103,7 @@ def _content(records: Records) -> Mapping[str, Any]:
         "figures": [_figure(chart) for chart in drawn],
         "undrawn": undrawn,
         "errors": capped(sections.errors(records, errors), MOST),
+        "efficiency": sections.efficiency(records),
         "failures": capped(sections.failures(records), MOST),
         "omissions": capped(sections.omissions(records), MOST),
         "doubts": sections.doubts(records),
@@ -120,9 +134,38 @@ def _facts(records: Records) -> Mapping[str, Any]:
         "axes": [records.words_for(axis) for axis in records.axes],
         "cards": list(records.cards.values()),
         "timing": _timing(records),
+        "machine": _machine(records),
+        "headlines": _headlines(records),
         "metric_notes": outcomes.metric_notes(records),
         "glossary": GLOSSARY,
     }
+
+
+def _machine(records: Records) -> Mapping[str, str]:
+    """Facts of device and host, sizes in readable units, unknown ones with the reason."""
+    environment = records.run.environment
+    facts = {**environment.device.facts, **environment.host}
+    known = {
+        name.removesuffix("_bytes").replace("_", " "): _fact(name, value) for name, value in facts.items()
+    }
+    unknown = {name: f"unknown: {why}" for name, why in environment.device.unknown.items()}
+    return known | unknown | dict(environment.packages)
+
+
+def _headlines(records: Records) -> Mapping[str, str]:
+    """The facts that stand at the top: driver, clocks, versions."""
+    environment = records.run.environment
+    facts = {name: environment.device.facts.get(name) for name in HEADLINES}
+    versions = {name: environment.packages.get(name) for name in ("torch", "triton", "xformers")}
+    return {
+        name.replace("_", " "): str(value) for name, value in (facts | versions).items() if value is not None
+    }
+
+
+def _fact(name: str, value: Scalar) -> str:
+    if name.endswith("_bytes") and isinstance(value, int | float):
+        return units.shown(value, "B")
+    return "unknown" if value is None else str(value)
 
 
 def _timing(records: Records) -> Mapping[str, str]:

@@ -9,12 +9,14 @@
     const found = UNIT.exec(text);
     return found ? parseFloat(found[1].replace(/,/g, "")) * (PREFIX[found[2] || found[3] || ""] || 1) : NaN;
   };
-  // Numbers by size, then words, then what is empty: a missing value is never the best one.
-  const compare = (a, b) => {
+  // Numbers by size, then words. What is empty stays last whichever way: a missing value is never the best.
+  const compare = (a, b, way = 1) => {
+    const empty = (text) => text === "" || text === "—";
+    if (empty(a) || empty(b)) return empty(a) - empty(b);
     const x = number(a), y = number(b);
-    if (!Number.isNaN(x) && !Number.isNaN(y)) return x - y;
+    if (!Number.isNaN(x) && !Number.isNaN(y)) return way * (x - y);
     if (Number.isNaN(x) !== Number.isNaN(y)) return Number.isNaN(x) ? 1 : -1;
-    return (a === "") - (b === "") || a.localeCompare(b);
+    return way * a.localeCompare(b);
   };
   const element = (tag, properties, ...children) => {
     const made = Object.assign(document.createElement(tag), properties);
@@ -33,7 +35,7 @@
         head.setAttribute("aria-sort", down ? "descending" : "ascending");
         const body = table.tBodies[0];
         const keyed = [...body.rows].map((row) => [own(row.cells[column]), row]);
-        keyed.sort((a, b) => (down ? -1 : 1) * compare(a[0], b[0]));
+        keyed.sort((a, b) => compare(a[0], b[0], down ? -1 : 1));
         body.append(...keyed.map(([, row]) => row));
       });
     });
@@ -50,7 +52,7 @@
       const values = [...new Set(rows.map((row) => own(row.cells[column])))];
       if (values.length < 2 || values.length > 60) return;
       const all = element("option", { value: "", textContent: "all" });
-      const select = element("select", {}, all, ...values.sort(compare).map((v) => element("option", { textContent: v })));
+      const select = element("select", {}, all, ...values.sort((a, b) => compare(a, b)).map((v) => element("option", { textContent: v })));
       picks.push([column, select]);
       tools.append(element("label", {}, head.textContent + " ", select));
     });

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from harness.report import accuracy, outcomes
 from harness.report.charts import Chart, Gap, Point
 from harness.report.grid import DASH, Cell, Grid, columns
-from harness.report.records import Records
+from harness.report.records import Records, measured
 from harness.report.tables import ComplexityRow, ComplexityTable, Exponent
 from harness.report.units import Scale, brief, pretty, scale_for, shown
 from harness.report.units import name as name_of
@@ -133,6 +133,33 @@ def _error(row: accuracy.ErrorRow, cell: accuracy.ErrorCell | None, why: str) ->
     beaten = cell.floor is not None and cell.floor < 1
     floor = f"{cell.floor:.2g} × uniform" if cell.floor is not None else ""
     return Cell(brief(cell.error), "" if beaten or cell.floor is None else "doubt", floor)
+
+
+def efficiency(records: Records) -> Grid:
+    """The highest rates of each implementation, and where it reached them."""
+    rates = [metric for metric in ("flop_rate", "byte_rate") if metric in records.metrics]
+    head = (
+        "implementation",
+        *(part for rate in rates for part in (f"highest {name_of(rate)}", f"{name_of(rate)} at")),
+    )
+    rows = tuple(
+        (named(c.name, c.exact), *cells)
+        for c in records.cards.values()
+        if (cells := _rates(records, c.name, rates))
+    )
+    caption = "Highest rates: useful FLOPs, and each input read and output written once, over the time"
+    return Grid(caption, head, rows, columns(head, *head[1::2]))
+
+
+def _rates(records: Records, implementation: str, rates: Sequence[str]) -> list[Cell | str]:
+    cells: list[Cell | str] = []
+    for rate in rates:
+        rows = [r for r in records.results if r.case.implementation == implementation and measured(r, rate)]
+        if not rows:
+            return []
+        best = max(rows, key=lambda r: r.metrics[rate].value)
+        cells += [shown(best.metrics[rate].value, best.metrics[rate].unit), outcomes.where(records, [best])]
+    return cells
 
 
 def failures(records: Records) -> Grid:
