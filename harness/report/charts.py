@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from harness.report.outcomes import STATUS_WORDS
+from harness.report.outcomes import STATUS_WORDS, told_once
 from harness.report.records import Facet, Records, measured, size_of
 from harness.report.sweeps import overhead_limit
 from harness.report.units import name as name_of
@@ -96,7 +95,7 @@ class Chart:
     def title(self) -> str:
         """What is drawn against what, and where."""
         name = name_of(self.metric)
-        place = f" ({self.setting})" if self.setting else ""
+        place = f", {self.setting}" if self.setting else ""
         return f"{name[0].upper()}{name[1:]} against {self.x_label}{place}"
 
     @property
@@ -155,7 +154,7 @@ def quantities(records: Records) -> list[str]:
 def _chart(records: Records, facet: Facet, metric: str) -> Chart | None:
     assert records.sweep is not None
     xs = tuple(sorted({size_of(r, records.sweep) for r in facet.results}))
-    found = [_series(records, facet, name, metric, xs, i) for i, name in enumerate(records.cards)]
+    found = [_series(records, facet, name, metric, xs, i) for i, name in enumerate(_in_order(records))]
     drawn = tuple(s for s in found if s.points)
     if not drawn:
         return None
@@ -168,8 +167,14 @@ def _chart(records: Records, facet: Facet, metric: str) -> Chart | None:
         setting=facet.label,
         xs=xs,
         series=drawn,
-        absent=tuple((s.name, _summary(s.gaps)) for s in found if not s.points),
+        absent=tuple((s.name, told_once(gap.words for gap in s.gaps)) for s in found if not s.points),
     )
+
+
+def _in_order(records: Records) -> list[str]:
+    """Those that ran somewhere first: with few of them no two share a colour."""
+    ran = {r.case.implementation for r in records.results if r.status is Status.OK}
+    return sorted(records.cards, key=lambda name: name not in ran)
 
 
 def _series(
@@ -217,8 +222,3 @@ def _note_for(result: Result, metric: str) -> str:
     kinds = {"time": ("latency", "time"), "memory": ("memory",), "error": ("accuracy", "error")}
     names = next((names for part, names in kinds.items() if part in metric), ())
     return next((result.notes[n] for n in names if n in result.notes), f"no {name_of(metric)} was recorded")
-
-
-def _summary(gaps: Iterable[Gap]) -> str:
-    """Why a series has no point: its reasons, each once."""
-    return "; ".join(dict.fromkeys(gap.words for gap in gaps))

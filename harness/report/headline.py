@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from harness.report.accuracy import RULE, ErrorRow, worst_exact
+from harness.report.accuracy import FLOOR, RULE, ErrorRow, worst_exact
 from harness.report.choice import Fastest
 from harness.report.records import Records, describe
 from harness.report.tables import ComplexityRow, ComplexityTable
@@ -23,7 +23,8 @@ def answer(
 
 def _speed(records: Records, choices: Sequence[Fastest]) -> Iterable[str]:
     if not choices:
-        yield "Nothing was timed."
+        asked = "latency" in records.run.suite.get("metrics", ["latency"])
+        yield "No exact implementation was timed." if asked else "This suite does not measure time."
         return
     last = next((c for c in reversed(choices) if len(c.tied) + len(c.others) > 1), choices[-1])
     winners = " and ".join(t.name for t in last.tied)
@@ -89,14 +90,25 @@ def _named(rows: Sequence[ComplexityRow], name: str, claim: str, held: Sequence[
 
 def _error(errors: Sequence[ErrorRow]) -> Iterable[str]:
     worst = worst_exact(errors)
-    if worst is None:
-        return
-    row, ratio = worst
-    place = f" at {row.setting}" if row.setting else ""
+    if worst is not None:
+        yield _worst(*worst)
+    beaten = dict.fromkeys(
+        row.implementation for row in errors if not row.exact and row.implementation != FLOOR and _idle(row)
+    )
+    if beaten:
+        yield f"No nearer to the truth than the mean of V somewhere: {', '.join(beaten)}."
+
+
+def _worst(row: ErrorRow, ratio: float) -> str:
     if ratio <= RULE:
-        yield f"The exact implementations err at most {ratio:.2g} × as much as naive in the same dtype."
-    else:
-        yield (
-            f"{row.implementation} errs up to {ratio:.2g} × as much as naive in the same dtype{place}; "
-            f"up to {RULE:g} is usual."
-        )
+        return f"The exact implementations err at most {ratio:.2g} × as much as naive in the same dtype."
+    place = f" at {row.setting}" if row.setting else ""
+    return (
+        f"{row.implementation} errs up to {ratio:.2g} × as much as naive in the same dtype{place}; "
+        f"up to {RULE:g} is usual."
+    )
+
+
+def _idle(row: ErrorRow) -> bool:
+    """Whether an approximation is somewhere no better than the floor."""
+    return any(cell.floor is not None and cell.floor >= 1 for cell in row.cells if cell)

@@ -52,15 +52,24 @@ def not_ok(records: Records) -> list[tuple[Status, str, str, list[Result]]]:
     groups: dict[tuple[Status, str, str], list[Result]] = {}
     for r in records.results:
         if r.status is not Status.OK:
-            kind = re.sub(r"[\d.,]+", "#", r.reason)
-            groups.setdefault((r.status, r.case.implementation, kind), []).append(r)
+            groups.setdefault((r.status, r.case.implementation, _kind(r.reason)), []).append(r)
     ordered = sorted(groups.items(), key=lambda item: _ORDER[item[0][0]])
-    return [(status, name, _told_once(rows), rows) for (status, name, _), rows in ordered]
+    return [(status, name, told_once(r.reason for r in rows), rows) for (status, name, _), rows in ordered]
 
 
-def _told_once(rows: Sequence[Result]) -> str:
-    reasons = list(dict.fromkeys(r.reason for r in rows))
-    return reasons[0] + (f" (and {len(reasons) - 1} alike but for the numbers)" if len(reasons) > 1 else "")
+def told_once(reasons: Iterable[str]) -> str:
+    """Reasons that differ in their numbers alone are told once, with how many more there are."""
+    kinds: dict[str, dict[str, None]] = {}
+    for reason in reasons:
+        kinds.setdefault(_kind(reason), {})[reason] = None
+    return "; ".join(
+        next(iter(alike)) + (f" (and {len(alike) - 1} alike but for the numbers)" if len(alike) > 1 else "")
+        for alike in kinds.values()
+    )
+
+
+def _kind(reason: str) -> str:
+    return re.sub(r"\d[\d.,]*(e[+-]?\d+)?", "#", reason)
 
 
 def remarks(records: Records) -> list[tuple[str, str, str, list[Result]]]:

@@ -63,19 +63,26 @@ def within_budget(found: Sequence[Sweep]) -> tuple[list[Sweep], tuple[str, ...]]
         settings.setdefault((sweep.axis, sweep.setting), []).append(sweep)
     kept: list[Sweep] = []
     left: list[str] = []
+    short: dict[str, list[int]] = {}
     spent = 0
     for (axis, setting), members in settings.items():
         cost = sum(map(_cost, members))
-        where = f"{axis} at {setting}" if setting else axis
         if not cost:
-            most = max(len(_sizes(sweep)) for sweep in members)
-            left.append(f"Growth in {where}: {INSUFFICIENT}, {most} usable sizes and {MIN_SIZES} are needed.")
+            short.setdefault(axis, []).append(max(len(_sizes(sweep)) for sweep in members))
         elif spent and spent + cost > MAX_FITS:
+            where = f"{axis} at {setting}" if setting else axis
             left.append(f"Growth in {where}: left out, a page fits {MAX_FITS} curves at most.")
         else:
             kept += members
             spent += cost
-    return kept, tuple(left)
+    return kept, (*left, *(_too_short(axis, most) for axis, most in short.items()))
+
+
+def _too_short(axis: str, most: Sequence[int]) -> str:
+    """`most`: the usable sizes of each setting that has too few."""
+    settings = f" at {len(most)} settings" if len(most) > 1 else ""
+    sizes = f"{max(most)} usable size" + ("s" if max(most) != 1 else "")
+    return f"Growth in {axis}{settings}: {INSUFFICIENT}, {sizes} at most and {MIN_SIZES} are needed."
 
 
 def _sizes(sweep: Sweep) -> set[float]:

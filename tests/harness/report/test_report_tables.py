@@ -186,13 +186,29 @@ def test_flags_of_one_kind_are_one_warning() -> None:
     records = arrange(synthetic.description(), map(contended, synthetic.rows(fail=False)))
     found = [w for w in outcomes.warnings(records, 0) if "contended" in w]
     assert len(found) == 1
-    assert found[0].startswith("64 cases contended")
+    assert found[0].startswith("64 cases flagged as contended, such as: wall time is 32")
 
 
 def test_the_answer_names_the_fastest_and_the_growth(records: Records, table: ComplexityTable) -> None:
     said = " ".join(answer(records, table, choice.fastest(records), accuracy.error_rows(records)))
     assert "At seq_len 4096, sdpa_flash is the fastest exact implementation" in said
     assert "Declared growth of time in seq_len: confirmed for naive (n²)" in said
+
+
+def test_reasons_alike_but_for_numbers_are_told_once() -> None:
+    told = outcomes.told_once(["predicted 3.4 s", "predicted 2e+03 s", "predicted 3.4 s", "no row"])
+    assert told == "predicted 3.4 s (and 1 alike but for the numbers); no row"
+
+
+def test_an_approximation_no_better_than_the_floor_is_named(table: ComplexityTable) -> None:
+    def worse(result: Result) -> Result:
+        if result.case.implementation != "linear_elu":
+            return result
+        return replace(result, metrics={**result.metrics, "error": Measurement(1.2, "1")})
+
+    records = arrange(synthetic.description(), map(worse, synthetic.rows(fail=False)))
+    said = answer(records, table, choice.fastest(records), accuracy.error_rows(records))
+    assert said[-1] == "No nearer to the truth than the mean of V somewhere: linear_elu."
 
 
 def test_a_later_row_of_a_case_counts() -> None:
