@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -25,13 +25,15 @@ SIZES = (64, 128, 256, 512, 1024, 2048)
 
 
 @implementation("fake_quadratic", operation="attention", exact=True, laws={"time": "n^2"})
-def _quadratic(problem: object) -> object:
+def _quadratic(problem: object) -> Callable[[object], object]:
     """Costs exactly n² nanoseconds."""
+    return lambda inputs: inputs
 
 
 @implementation("fake_interpreted", operation="attention", exact=True, laws={}, interpreted_on=["cpu"])
-def _interpreted(problem: object) -> object:
+def _interpreted(problem: object) -> Callable[[object], object]:
     """Runs interpreted."""
+    return lambda inputs: inputs
 
 
 @dataclass

@@ -80,7 +80,7 @@ def test_a_row_survives_the_round_trip_as_strict_json(result: Result) -> None:
 def test_unknown_is_never_a_number(number: float) -> None:
     for fields in ({"value": number}, {"value": 1.0, "low": number}, {"value": 1.0, "samples": (number,)}):
         with pytest.raises(ValueError, match="finite"):
-            Measurement(unit="s", **fields)  # type: ignore[arg-type]
+            Measurement(unit="s", **fields)
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.OK])
