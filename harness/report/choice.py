@@ -14,6 +14,8 @@ from harness.types import Measurement, Result
 
 #: With more settings than this, how far memory reaches is not extrapolated: each takes a fit.
 MANY_SETTINGS = 4
+#: Doublings beyond the sweep to which memory is extrapolated.
+OCTAVES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class Reach:
     """How far one implementation was measured along the swept axis, and what ended it.
 
     fits  the largest size whose peak memory is predicted to fit the device, or None where unknown
+    open  whether even the largest size that was extrapolated to fits
     """
 
     setting: str
@@ -71,6 +74,7 @@ class Reach:
     largest: float
     beyond: Result | None
     fits: float | None
+    open: bool
 
 
 def fastest(records: Records) -> tuple[Fastest, ...]:
@@ -187,8 +191,8 @@ def _reach(records: Records, facet: Facet, name: str, extrapolate: bool) -> Reac
     if not good:
         return None
     beyond = next((r for r in rows if size_of(r, sweep) > good[-1]), None)
-    fits = _largest_fitting(records, facet, name) if extrapolate else None
-    return Reach(facet.label, name, good[-1], beyond, fits)
+    fits, more = _largest_fitting(records, facet, name) if extrapolate else (None, False)
+    return Reach(facet.label, name, good[-1], beyond, fits, more)
 
 
 def capacity(records: Records) -> float | None:
@@ -197,15 +201,15 @@ def capacity(records: Records) -> float | None:
     return float(known) if isinstance(known, int | float) and known > 0 else None
 
 
-def _largest_fitting(records: Records, facet: Facet, name: str) -> float | None:
-    """Extrapolates the law of peak memory to the device's memory; None where memory does not grow."""
+def _largest_fitting(records: Records, facet: Facet, name: str) -> tuple[float | None, bool]:
+    """Extrapolates the law of peak memory, up to 2⁶ times the sweep; whether even that fits."""
     memory, axis, limit = records.memory, records.sweep or "", capacity(records)
     if memory is None or limit is None:
-        return None
+        return None, False
     rows = ordered(facet, name, axis)
     fit = fit_of(Sweep(records, name, axis, axis, facet.label, rows), memory)
     if fit is None:
-        return None
-    sizes = [size_of(rows[-1], axis) * 2 ** (step / 8) for step in range(-40, 200)]
+        return None, False
+    sizes = [size_of(rows[-1], axis) * 2 ** (step / 8) for step in range(-8 * OCTAVES, 8 * OCTAVES + 1)]
     fitting = [size for size, row in zip(sizes, fit.predict(sizes).tolist(), strict=True) if row[1] <= limit]
-    return fitting[-1] if fitting and len(fitting) < len(sizes) else None
+    return (fitting[-1], len(fitting) == len(sizes)) if fitting else (None, False)

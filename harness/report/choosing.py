@@ -125,7 +125,7 @@ def _reach(reach: choice.Reach, axis: str, setting: bool, predicted: bool) -> It
     yield f"{reach.largest:g}"
     yield Cell(_beyond(reach, axis), "" if reach.beyond else "muted")
     if predicted:
-        yield f"about {_rounded(reach.fits)}" if reach.fits else DASH
+        yield f"{'more than' if reach.open else 'about'} {_rounded(reach.fits)}" if reach.fits else DASH
 
 
 def _rounded(size: float) -> str:

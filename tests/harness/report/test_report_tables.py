@@ -152,6 +152,10 @@ def test_the_reach_ends_with_a_reason(records: Records) -> None:
     assert found["naive"].beyond is not None
     assert found["naive"].beyond.status == "oom"
     assert found["sdpa_flash"].beyond is None
+    # naive: 8·n²·4 B + 1024·n B of the 8 GiB that the device has
+    assert found["naive"].fits == pytest.approx(16368, rel=0.1)
+    assert not found["naive"].open
+    assert found["sdpa_flash"].open
 
 
 def test_errors_stand_beside_naive_and_uniform(records: Records) -> None:
