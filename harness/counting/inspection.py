@@ -10,8 +10,15 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from harness.counting.assembly import InstructionCounts
-from harness.counting.machine_code import CannotCompile, MachineCode, capability, inspect
-from implementations.registry import KernelBuild, implementations, load, load_plugin, lookup
+from harness.counting.machine_code import (
+    CannotCompile,
+    MachineCode,
+    capability,
+    inspect,
+    recall,
+    require_compiler,
+)
+from implementations.registry import Implementation, KernelBuild, implementations, load, load_plugin, lookup
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +61,25 @@ def inspect_all(
     Raises UnknownName for an implementation that is not registered.
     """
     _load(operation, plugins)
-    found = [lookup(name) for name in names] if names is not None else implementations(operation)
-    tasks = [
-        _Task(operation, tuple(plugins), implementation.name, build.name, target, cache)
-        for target in targets
-        for implementation in found
-        if implementation.kernel_builds is not None
-        for build in implementation.kernel_builds(capability(target))
-    ]
-    workers = min(jobs or os.cpu_count() or 1, len(tasks))
+    found = [lookup(name) for name in names] if names is not None else list(implementations(operation))
+    require_compiler()
+    results: list[MachineCode | Refused | None] = []
+    tasks: dict[int, _Task] = {}
+    for target in targets:
+        for implementation in found:
+            for build in _builds(implementation, target):
+                known = recall(build, target, cache)
+                if known is None:
+                    where = (operation, tuple(plugins), implementation.name, build.name, target, cache)
+                    tasks[len(results)] = _Task(*where)
+                results.append(known)
+    for at, result in zip(tasks, _run_all(list(tasks.values()), jobs or os.cpu_count() or 1), strict=True):
+        results[at] = result
+    return [result for result in results if result is not None]
+
+
+def _run_all(tasks: list[_Task], jobs: int) -> list[MachineCode | Refused]:
+    workers = min(jobs, len(tasks))
     if workers <= 1:
         return [_run(task) for task in tasks]
     spawn = multiprocessing.get_context("spawn")
@@ -90,17 +107,16 @@ def _load(operation: str, plugins: Sequence[Path]) -> None:
 
 def _run(task: _Task) -> MachineCode | Refused:
     _load(task.operation, task.plugins)
-    build = next(b for b in _builds(task.implementation, task.target) if b.name == task.build)
+    build = next(b for b in _builds(lookup(task.implementation), task.target) if b.name == task.build)
     try:
         return inspect(build, task.target, task.cache)
     except CannotCompile as error:
         return Refused(build.name, task.target, str(error))
 
 
-def _builds(implementation: str, target: str) -> Iterable[KernelBuild]:
-    builds = lookup(implementation).kernel_builds
-    assert builds is not None
-    return builds(capability(target))
+def _builds(implementation: Implementation, target: str) -> Iterable[KernelBuild]:
+    builds = implementation.kernel_builds
+    return builds(capability(target)) if builds else ()
 
 
 def compare(before: Iterable[MachineCode], after: Iterable[MachineCode]) -> list[Comparison]:

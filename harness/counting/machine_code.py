@@ -16,7 +16,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -96,23 +96,39 @@ def inspect(build: KernelBuild, target: str, cache: Path | None = None) -> Machi
     kernel's source, signature, options, target and Triton's version.
     Raises CannotCompile, KeyError for an unknown target, RuntimeError under TRITON_INTERPRET.
     """
+    require_compiler()
+    if known := recall(build, target, cache):
+        return known
+    source, gpu, options = _source(build, target)
+    compiled, log = _compile(source, gpu, options)
+    read = _read_nvidia if target.startswith("sm_") else _read_amd
+    code = read(build.name, target, compiled, log)
+    if cache:
+        cache.mkdir(parents=True, exist_ok=True)
+        _write_whole(cache / f"{_key(source, target, options)}.json", json.dumps(code.to_record()))
+    return code
+
+
+def require_compiler() -> None:
+    """Raise RuntimeError when Triton interprets in this process."""
     import triton
 
     if triton.knobs.runtime.interpret:
         raise RuntimeError("unset TRITON_INTERPRET: interpreted kernels cannot be compiled")
+
+
+def recall(build: KernelBuild, target: str, cache: Path | None) -> MachineCode | None:
+    """What the cache knows of a kernel. Raises KeyError for an unknown target."""
     if target not in MULTIPROCESSORS:
         raise KeyError(f"unknown target {target!r}; known: {', '.join(TARGETS)}")
-    source, gpu, options = _source(build, target)
-    entry = cache / f"{_key(source, target, options)}.json" if cache else None
-    if entry and entry.exists():
-        return MachineCode.from_record(json.loads(entry.read_text("utf-8")))
-    compiled, log = _compile(source, gpu, options)
-    read = _read_nvidia if target.startswith("sm_") else _read_amd
-    code = read(build.name, target, compiled, log)
-    if entry:
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        _write_whole(entry, json.dumps(code.to_record()))
-    return code
+    if cache is None:
+        return None
+    source, _, options = _source(build, target)
+    entry = cache / f"{_key(source, target, options)}.json"
+    if not entry.exists():
+        return None
+    known = MachineCode.from_record(json.loads(entry.read_text("utf-8")))
+    return replace(known, kernel=build.name)
 
 
 def _write_whole(path: Path, text: str) -> None:

@@ -88,3 +88,14 @@ def row_of(X, OUT, BLOCK: tl.constexpr):
     row = tl.load(X)
     for i in range(row):  # a loaded scalar as a Python index
         tl.store(OUT + i, i)
+
+
+@triton.jit
+def matmul(A, B, C, k_len, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    acc = tl.zeros([M, N], tl.float32)
+    for start in range(0, k_len, K):
+        a = tl.load(A + m[:, None] * k_len + (start + k)[None, :])
+        b = tl.load(B + (start + k)[:, None] * N + n[None, :])
+        acc = tl.dot(a, b, acc)
+    tl.store(C + m[:, None] * N + n[None, :], acc)
