@@ -72,53 +72,93 @@ def shared_bytes(kind: Kind, tile: Tile, capability: int, head_dim: int, itemsiz
 
 
 def tiles(kind: Kind, capability: int, head_dim: int, itemsize: int, descriptors: bool) -> tuple[Tile, ...]:
-    """The configurations worth trying, the one expected to be best first."""
-    descriptors = descriptors and capability >= 90
-    shapes = _SHAPES[kind] if itemsize < 4 else _FP32_SHAPES
-    limit, width = shared_limit(capability), block_d(head_dim)
-    fitting = [
-        tile
-        for shape in shapes.get(width, shapes[64])
-        for tile in [_tile(kind, shape, capability, width, descriptors)]
-        if shared_bytes(kind, tile, capability, head_dim, itemsize) <= limit
-    ]
+    """The configurations worth trying, the one expected to be best first.
+
+    The order comes from compiling ahead of time: no spills, then instructions per score.
+    """
+    width = block_d(head_dim)
+    descriptors = descriptors and _descriptors_pay(kind, capability, width, itemsize)
+    chosen = (_tile(kind, shape, capability, width, descriptors)
+              for shape in _shapes(kind, capability, width, itemsize))  # fmt: skip
+    limit = shared_limit(capability)
+    fitting = [tile for tile in chosen if shared_bytes(kind, tile, capability, head_dim, itemsize) <= limit]
     return tuple(fitting) or (Tile(16, 16, 4, 1, descriptors),)
+
+
+def _descriptors_pay(kind: Kind, capability: int, width: int, itemsize: int) -> bool:
+    """Whether the copy engine saves instructions: with the tensor cores that read shared memory it does.
+
+    Compute capability 12.x reads operands into registers, where pointers cost less save for narrow heads;
+    float32 products take all registers there are.
+    """
+    if itemsize == 4:
+        return False
+    if capability >= 120:
+        return kind == "forward" and width <= 64
+    return capability >= 90
 
 
 def _tile(
     kind: Kind, shape: tuple[int, int, int, int], capability: int, width: int, descriptors: bool
 ) -> Tile:
-    """The shape with what its machine code is best with, as compiling ahead of time shows."""
+    """The shape, and how its rows are best summed and rescaled."""
     m, n, warps, stages = shape
     tensor_memory = capability in (100, 103)
-    sums = 8
-    # In tensor memory a thread holds whole rows; and eight sums a row are registers too many for these.
-    if tensor_memory or (capability < 90 and width > 64) or (capability != 90 and m < width):
-        sums = 1
-    return Tile(m, n, warps, stages, descriptors, sums, packed=tensor_memory)
+    # In tensor memory a thread holds whole rows; below 9.0 wide heads leave no registers for eight sums.
+    one_sum = tensor_memory or (capability < 90 and width > 64)
+    return Tile(m, n, warps, stages, descriptors, 1 if one_sum else 8, packed=tensor_memory)
 
 
-#: kind -> width of the head dimension -> (m, n, warps, stages).
-_SHAPES: dict[Kind, dict[int, list[tuple[int, int, int, int]]]] = {
-    "forward": {
-        64: [(128, 64, 4, 3), (128, 64, 4, 4), (128, 64, 8, 3), (64, 64, 4, 3), (128, 128, 8, 3)],
-        128: [(128, 64, 8, 3), (128, 64, 8, 2), (64, 64, 4, 3), (64, 64, 4, 2), (128, 128, 8, 2)],
-        256: [(128, 64, 8, 2), (64, 64, 8, 2), (64, 32, 4, 2), (128, 32, 8, 2)],
+def _shapes(kind: Kind, capability: int, width: int, itemsize: int) -> list[tuple[int, int, int, int]]:
+    if itemsize == 4:
+        return _FP32_SHAPES[max(64, width)]
+    family = {8: 80, 9: 90, 10: 100}.get(capability // 10, 120)
+    shapes = _SHAPES[kind, max(64, width)]
+    return shapes.get(capability) or shapes.get(family) or shapes[80]
+
+
+#: (kernel, width of the head dimension) -> capability -> (m, n, warps, stages), those of 80 for all others.
+_SHAPES: dict[tuple[Kind, int], dict[int, list[tuple[int, int, int, int]]]] = {
+    ("forward", 64): {
+        80: [(128, 64, 4, 3), (128, 64, 8, 3), (128, 64, 4, 4), (64, 64, 4, 3), (128, 128, 8, 3)],
+        86: [(128, 64, 8, 3), (128, 64, 4, 4), (64, 64, 4, 3), (128, 128, 8, 3)],
+        89: [(128, 64, 8, 3), (128, 64, 4, 4), (64, 64, 4, 3), (128, 128, 8, 3)],
     },
-    "keys": {
-        64: [(64, 64, 8, 3), (64, 64, 4, 2), (32, 128, 8, 3), (64, 128, 8, 2), (32, 64, 4, 3)],
-        128: [(64, 64, 8, 2), (32, 64, 8, 3), (32, 64, 4, 2), (64, 128, 8, 2), (32, 128, 8, 2)],
-        256: [(32, 32, 8, 2), (32, 64, 8, 1), (16, 64, 8, 1)],
+    ("forward", 128): {
+        80: [(128, 64, 8, 3), (128, 64, 8, 2), (128, 32, 8, 4), (128, 32, 8, 3)],
+        90: [(128, 64, 8, 3), (128, 128, 8, 2), (128, 64, 8, 2), (64, 64, 4, 3)],
+        100: [(128, 64, 8, 3), (128, 128, 8, 2), (128, 64, 8, 2), (64, 64, 4, 3)],
     },
-    "queries": {
-        64: [(64, 64, 4, 3), (128, 32, 4, 3), (128, 64, 8, 3)],
-        128: [(64, 64, 8, 2), (128, 32, 8, 2), (128, 64, 8, 2), (64, 32, 4, 2)],
-        256: [(64, 32, 8, 1), (32, 32, 8, 2)],
+    ("forward", 256): {
+        80: [(64, 64, 8, 2), (64, 32, 8, 2), (64, 32, 8, 1)],
+        90: [(128, 64, 8, 2), (64, 64, 8, 2), (64, 32, 4, 2)],
     },
-}  # fmt: skip
+    ("keys", 64): {
+        80: [(32, 128, 8, 2), (32, 32, 4, 2)],
+        90: [(64, 128, 8, 2), (64, 64, 4, 2), (64, 64, 4, 3)],
+        100: [(64, 64, 8, 2), (32, 128, 8, 2), (32, 64, 4, 2)],
+    },
+    ("keys", 128): {
+        80: [(16, 128, 8, 2), (64, 64, 8, 2), (32, 32, 4, 2)],
+        90: [(32, 128, 8, 2), (64, 64, 8, 2), (64, 128, 8, 2)],
+        100: [(32, 64, 8, 2), (64, 64, 8, 2)],
+        120: [(32, 32, 4, 2), (16, 128, 8, 2)],
+    },
+    ("keys", 256): {80: [(32, 32, 8, 1), (16, 64, 8, 1)]},
+    ("queries", 64): {
+        80: [(128, 64, 8, 2), (128, 64, 8, 3), (64, 64, 4, 2), (128, 32, 8, 2)],
+        90: [(128, 64, 8, 2), (64, 64, 4, 2), (64, 64, 4, 3), (128, 64, 8, 3)],
+    },
+    ("queries", 128): {
+        80: [(128, 32, 8, 2), (64, 64, 4, 2), (64, 64, 8, 2)],
+        90: [(128, 64, 8, 2), (64, 64, 4, 2), (64, 64, 8, 2)],
+        100: [(128, 64, 8, 2), (64, 64, 8, 2)],
+    },
+    ("queries", 256): {80: [(64, 32, 8, 1), (64, 16, 4, 2)]},
+}
 #: Products of float32 without tensor cores: registers are the limit.
 _FP32_SHAPES: dict[int, list[tuple[int, int, int, int]]] = {
-    64: [(32, 32, 4, 2), (32, 32, 8, 2), (16, 32, 4, 2), (16, 16, 4, 1)],
-    128: [(32, 32, 8, 2), (16, 32, 4, 2), (16, 16, 4, 1)],
-    256: [(16, 16, 4, 1), (16, 16, 8, 1)],
+    64: [(32, 32, 8, 2), (16, 32, 4, 2), (16, 16, 4, 1)],
+    128: [(16, 32, 4, 2), (32, 32, 8, 2), (16, 16, 4, 1)],
+    256: [(16, 16, 8, 1)],
 }
