@@ -1,0 +1,121 @@
+"""Exact polynomials: found from a few sizes, confirmed on the rest, and refused where there is none."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.counting.certificates import Certificate, Uncertified, certify, certify_eager
+from harness.counting.polynomial import NotPolynomial, Polynomial, Sizes, interpolate, lowest_degree
+from implementations.attention.problem import AttentionProblem
+from implementations.registry import load, lookup
+
+coefficients = st.fractions(min_value=-1000, max_value=1000, max_denominator=64)
+
+
+@given(st.lists(coefficients, min_size=1, max_size=4))
+def test_any_polynomial_of_one_variable_is_found(values: list[Fraction]) -> None:
+    scale = math.lcm(*range(1, 65))  # whole numbers, as counts are
+    right: dict[Sizes, Fraction] = {(power,): value * scale for power, value in enumerate(values) if value}
+    counted = {n: int(Polynomial(("n",), right).at((n,))) for n in range(64, 64 * 9, 64)}
+    assert dict(lowest_degree("n", counted, 3).terms) == right
+
+
+@given(st.dictionaries(st.tuples(st.integers(0, 2), st.integers(0, 2)), st.integers(-9, 9), max_size=5))
+def test_any_polynomial_of_two_variables_is_certified(terms: dict[tuple[int, int], int]) -> None:
+    right = Polynomial(("n", "d"), {p: Fraction(c) for p, c in terms.items() if c})
+    counts: dict[Sizes, int] = {
+        at: int(right.at(at)) for at in product((64, 128, 192, 320, 448), (16, 32, 64, 128))
+    }
+    found = certify("x", "bytes", "B", ("n", "d"), counts)
+    assert dict(found.polynomial.terms) == dict(right.terms)
+    assert (448, 128) in found.confirmed_at
+    assert not set(found.found_at) & set(found.confirmed_at)
+
+
+@pytest.mark.parametrize(
+    ("terms", "text"),
+    [
+        ({(2, 0): 4, (1, 0): 260}, "4n² + 260n"),
+        ({(2, 1): 4, (0, 0): -3}, "4·n²·d - 3"),
+        ({(1, 1): 1}, "n·d"),
+        ({(1, 0): Fraction(-1, 2)}, "-(1/2)n"),
+        ({(12, 0): 2, (1, 0): -1}, "2n¹² - n"),
+        ({}, "0"),
+    ],
+)
+def test_how_it_reads(terms: dict[tuple[int, int], Any], text: str) -> None:
+    assert str(Polynomial(("n", "d"), {p: Fraction(c) for p, c in terms.items()})) == text
+
+
+def test_a_certificate_reads_as_people_write_it() -> None:
+    counts: dict[Sizes, int] = {(n,): 4 * n * n + 260 * n for n in (64, 128, 192, 256, 512)}
+    found = certify("flash", "bytes", "B", ("n",), counts, conditions="fp16, d=64, 64×64 tiles")
+    assert str(found) == "bytes = 4n² + 260n (fp16, d=64, 64×64 tiles)"
+    assert found.exponent() == 2
+    assert Certificate.from_record(json.loads(json.dumps(found.to_record()))) == found
+
+
+def test_the_lowest_degrees_win_and_nothing_is_certified_without_confirmation() -> None:
+    assert certify("x", "q", "1", ("n",), {(n,): 7 for n in (1, 2, 3)}).exponent() == 0
+    with pytest.raises(NotPolynomial, match="at least two"):
+        certify("x", "q", "1", ("n",), {(1,): 1, (2,): 4})
+
+
+@pytest.mark.parametrize("lie", [lambda n: n * n.bit_length(), lambda n: n * n + n % 3, lambda n: 2**n])
+def test_what_is_no_polynomial_is_refused_with_the_first_miss(lie: Any) -> None:
+    with pytest.raises(NotPolynomial, match=r"gives .* at n = .* was counted"):
+        certify("x", "q", "1", ("n",), {(n,): lie(n) for n in (2, 3, 5, 8, 16, 31)})
+
+
+def test_counts_that_do_not_determine_the_polynomial() -> None:
+    with pytest.raises(ValueError, match="use more sizes"):
+        interpolate(("n", "d"), {(1, 1): 1, (2, 2): 4}, (1, 1))
+
+
+def test_naive_by_equality_up_to_a_million_tokens() -> None:
+    """fp16, per head: u = 2n²; the scaled q, the product, the softmax and the product with V."""
+    load("attention")
+    problem = AttentionProblem(seq_len=512, heads=1, dtype="float16")
+    grid = {"n": (512, 1024, 1536, 4096, 1 << 20), "d": (16, 64, 128)}
+    found = {c.quantity: c for c in certify_eager(lookup("naive"), problem, grid)}
+    assert {q: str(c) for q, c in found.items()} == {
+        "flops": "flops = 4·n²·d",
+        "bytes": "bytes = 8n² + 12·n·d",  # 4u + 6·n·d·b
+        "peak_bytes": "peak_bytes = 4n²",  # 2u
+        "exponentials": "exponentials = n²",
+        "depth": "depth = 4",
+    }
+    flops = found["flops"]
+    assert isinstance(flops, Certificate)
+    assert (1 << 20, 128) in flops.confirmed_at
+    assert (flops.exponent("n"), flops.exponent("d")) == (2, 1)
+
+
+def test_naive_forward_and_backward() -> None:
+    """Peak 3u + 3·n·d·b, of which u is 2n² bytes in fp16."""
+    load("attention")
+    problem = AttentionProblem(seq_len=512, heads=1, dtype="float16", pass_="forward_backward")
+    found = {
+        c.quantity: str(c)
+        for c in certify_eager(lookup("naive"), problem, {"n": (512, 1024, 1536, 4096, 1 << 20)})
+    }
+    assert found["peak_bytes"] == f"peak_bytes = 6n² + {3 * 64 * 2}n"
+    assert found["flops"] == "flops = 768n²"
+
+
+def test_linear_attention_is_linear_by_equality() -> None:
+    load("attention")
+    problem = AttentionProblem(seq_len=512, heads=1, head_dim=16)
+    for found in certify_eager(lookup("linear_elu"), problem, {"n": (1024, 2048, 3072, 4096, 5120)}):
+        if isinstance(found, Uncertified):
+            assert found.quantity in ("peak_bytes", "depth"), found
+        else:
+            assert found.exponent() <= 1, found
