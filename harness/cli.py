@@ -95,6 +95,25 @@ def table(
     show_table(run_folder, console, as_json=as_json, strict=strict)
 
 
+@app.command()
+def inspect(
+    target: Annotated[
+        list[str], typer.Option(help="sm_80 … sm_120, gfx90a …; all by default. Repeatable.")
+    ] = [],  # noqa: B006
+    only: Annotated[list[str], typer.Option(help="Implementations that match. Repeatable.")] = [],  # noqa: B006
+    plugin: Plugins = [],  # noqa: B006
+    baseline: Annotated[
+        Path | None, typer.Option(help="Fail (exit 1) where a kernel became worse than in this file.")
+    ] = None,
+    save: Annotated[Path | None, typer.Option(help="Write the figures as a baseline.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
+) -> None:
+    """The Triton kernels as GPU machine code, compiled ahead of time: no GPU is needed."""
+    from harness.commands.inspect import inspect_kernels
+
+    inspect_kernels(target, only, plugin, baseline, save, as_json, console)
+
+
 @app.command("list")
 def list_(
     device: DeviceOption = "auto",
