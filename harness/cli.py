@@ -18,7 +18,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="What attention really costs: measure, check, certify and report.",
 )
-console = Console()
+# Names and messages may hold brackets: nothing is taken for markup.
+console = Console(markup=False)
 
 SuiteFile = Annotated[Path, typer.Argument(help="A suite, such as suites/seq_scaling.yaml.")]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]
@@ -78,7 +79,7 @@ def _write_report(run_folder: Path, output: Path) -> None:
     from harness.report import render
 
     render(run_folder, output)
-    console.print(f"report: {output}", highlight=False, soft_wrap=True)
+    console.print(f"report: {output}", soft_wrap=True)
 
 
 @app.command()

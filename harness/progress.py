@@ -77,7 +77,7 @@ class PlainProgress:
     def begin(self, total: int) -> None:
         """Say how many cases there are."""
         self.total = total
-        self.console.print(f"{total} cases: predicting what they cost, then measuring", highlight=False)
+        self.console.print(f"{total} cases: predicting what they cost, then measuring")
 
     def probe(self, case: Case) -> None:
         """Nothing to say."""
@@ -115,7 +115,7 @@ class BarProgress:
             BarColumn(24),
             MofNCompleteColumn(),
             TextColumn("{task.fields[left]}"),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             console=self.console,
         )
         self.task = self.bar.add_task("starting", total=None, left="")
@@ -145,7 +145,7 @@ class BarProgress:
         self.bar.update(self.task, advance=1, left=time_left(left))
         if result.status not in (Status.OK, Status.UNSUPPORTED):
             name = label(result.case.implementation, dict(result.case.problem), self.swept)
-            self.console.print(f"{name}: {outcome(result)}", highlight=False, markup=False)
+            self.console.print(f"{name}: {outcome(result)}")
 
     def end(self) -> None:
         """Take the bar away."""

@@ -106,7 +106,9 @@ def _drawn(found: Iterable[MachineCode | Refused]) -> Table:
             f"{code.spill_bytes} B",
             f"{code.shared_bytes} B",
             f"{code.occupancy.ratio:.0%}",
-            f"{loop.tensor_core} / {loop.global_memory + loop.shared_memory} / {loop.total}" if loop else "no loop",
+            f"{loop.tensor_core} / {loop.global_memory + loop.shared_memory} / {loop.total}"
+            if loop
+            else "no loop",
             f"{code.overall.tensor_core} / {code.overall.total}",
             "; ".join(code.warnings),
         )
@@ -117,7 +119,7 @@ def _gate(comparisons: Sequence[Comparison], console: Console) -> None:
     """Show what changed; raise for what became worse."""
     for one in comparisons:
         for words in (*one.failures, *one.changes):
-            console.print(f"{one.kernel} on {one.target}: {words}", highlight=False, markup=False)
+            console.print(f"{one.kernel} on {one.target}: {words}")
     failures = [f"{one.kernel} on {one.target}: {one.failures[0]}" for one in comparisons if one.failures]
     if strangers := [one for one in comparisons if not one.comparable]:
         raise NotComparable(
@@ -126,4 +128,4 @@ def _gate(comparisons: Sequence[Comparison], console: Console) -> None:
     if failures:
         more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
         raise Worse(f"{failures[0]}{more}")
-    console.print(f"{len(comparisons)} kernels: none became worse", highlight=False)
+    console.print(f"{len(comparisons)} kernels: none became worse")

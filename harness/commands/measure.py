@@ -62,8 +62,8 @@ def measure(choice: Choice, out: Path | None, resume: bool, console: Console) ->
 def _summarise(path: Path, console: Console) -> None:
     counts = coverage(read_rows(path))
     words = ", ".join(f"{count} {status}" for status, count in counts.items())
-    console.print(f"{sum(counts.values())} cases: {words}", highlight=False)
-    console.print(f"results: {path}", highlight=False, soft_wrap=True)
+    console.print(f"{sum(counts.values())} cases: {words}")
+    console.print(f"results: {path}", soft_wrap=True)
     if str(Status.OK) not in counts:
         raise NothingMeasured(f"no case could be measured; the reasons are in {path / 'rows.jsonl'}")
 

@@ -31,7 +31,6 @@ def preview(choice: Choice, console: Console) -> None:
     console.print(
         "Predicted memory: counted on fake tensors. Predicted time: counted work at nominal rates of "
         f"{format.quantity(NOMINAL_FLOPS[_kind(choice)], 'FLOP/s')}; a run predicts from real calls.",
-        highlight=False,
     )
 
 

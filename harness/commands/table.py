@@ -30,7 +30,7 @@ def show_table(run_folder: Path, console: Console, *, as_json: bool, strict: boo
     else:
         console.print(_drawn(table.rows))
         for words in table.left_out:
-            console.print(words, highlight=False)
+            console.print(words)
     if strict and (refuted := [row for row in table.rows if row.word == "refuted"]):
         raise Refuted("; ".join(_sentence(row) for row in refuted))
 
