@@ -19,7 +19,7 @@ app = typer.Typer(
     help="What attention really costs: measure, check, certify and report.",
 )
 # Names and messages may hold brackets: nothing is taken for markup.
-console = Console(markup=False)
+console = Console(markup=False, highlight=False)
 
 SuiteFile = Annotated[Path, typer.Argument(help="A suite, such as suites/seq_scaling.yaml.")]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]

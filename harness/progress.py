@@ -91,7 +91,7 @@ class PlainProgress:
         name = label(result.case.implementation, dict(result.case.problem), self.swept)
         self.console.print(
             f"[{self.done}/{self.total}] {name}: {outcome(result)}{time_left(left)}",
-            highlight=False, markup=False, soft_wrap=True,
+            soft_wrap=True,
         )  # fmt: skip
 
     def end(self) -> None:
