@@ -96,9 +96,11 @@ for _name in _FUSED:
     FLOPS[getattr(aten, f"_scaled_dot_product_{_name}_backward")] = _fused_backward
 
 #: Operators that raise e to each element of their result.
-_EXP_OF_RESULT = ("exp", "exp_", "exp2", "exp2_", "expm1", "expm1_", "_softmax", "_log_softmax",
-                  "_safe_softmax", "sigmoid", "sigmoid_", "tanh", "tanh_", "silu", "silu_", "gelu", "gelu_", "elu", "elu_",
-                  "softplus", "log_sigmoid_forward")  # fmt: skip
+_EXP_OF_RESULT = frozenset(
+    ("exp", "exp_", "exp2", "exp2_", "expm1", "expm1_", "_softmax", "_safe_softmax", "_log_softmax",
+     "sigmoid", "sigmoid_", "tanh", "tanh_", "silu", "silu_", "gelu", "gelu_", "elu", "elu_", "softplus",
+     "log_sigmoid_forward")
+)  # fmt: skip
 
 
 def flops(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> int:
