@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from harness.report.records import Records, describe
+from harness.report.records import Records, describe, sort_key
 from harness.report.units import name as name_of
-from harness.types import Result, Status
+from harness.types import Result, Scalar, Status
 
 STATUS_WORDS: Mapping[Status, str] = {
     Status.OK: "measured",
@@ -21,6 +21,8 @@ STATUS_WORDS: Mapping[Status, str] = {
     Status.UNSUPPORTED: "unsupported",
     Status.SKIPPED: "skipped",
 }
+#: Settings that a list of places names before it only counts them.
+MOST_SETTINGS = 4
 _ORDER = {status: position for position, status in enumerate(STATUS_WORDS)}
 
 
@@ -33,15 +35,32 @@ def coverage(records: Records) -> str:
 
 
 def where(records: Records, results: Iterable[Result]) -> str:
-    """The problems of some rows: one axis with its values, whole problems if several axes vary in them."""
-    problems = [[(axis, r.case.problem.get(axis)) for axis in records.axes] for r in results]
-    if not records.axes or not problems:
-        return "the only problem"
-    if len({tuple(p[1:]) for p in problems}) == 1 and records.sweep:
-        rest = describe(problems[0][1:])
-        sizes = ", ".join(str(p[0][1]) for p in problems)
-        return f"{records.sweep} {sizes}" + (f" at {rest}" if rest else "")
-    return "; ".join(describe(p) for p in problems)
+    """The problems of some rows: `everywhere`, or per setting the sizes; many settings are told in part."""
+    found = {_problem(records, r) for r in results}
+    if found == records.all_problems:
+        return "everywhere" if records.axes else "the only problem"
+    groups: dict[tuple[Scalar, ...], list[Scalar]] = {}
+    for first, *rest in sorted(found, key=lambda problem: [sort_key(value) for value in problem]):
+        groups.setdefault(tuple(rest), []).append(first)
+    told = [_setting(records, rest, values) for rest, values in groups.items()]
+    more = f"; and {len(told) - MOST_SETTINGS} more settings" if len(told) > MOST_SETTINGS else ""
+    return "; ".join(told[:MOST_SETTINGS]) + more
+
+
+def _problem(records: Records, result: Result) -> tuple[Scalar, ...]:
+    return tuple(result.case.problem.get(axis) for axis in records.axes)
+
+
+def _setting(records: Records, rest: Sequence[Scalar], values: Sequence[Scalar]) -> str:
+    """`seq_len 128, 256 at bfloat16`."""
+    axis = records.axes[0]
+    place = describe(zip(records.axes[1:], rest, strict=True))
+    if axis == records.sweep and len(values) == len(records.sizes) > 1:
+        return f"every {axis}" + (f" at {place}" if place else "")
+    sizes = (
+        f"{axis} {', '.join(map(str, values))}" if axis == records.sweep else describe([(axis, values[0])])
+    )
+    return f"{sizes} at {place}" if place else sizes
 
 
 def not_ok(records: Records) -> list[tuple[Status, str, str, list[Result]]]:

@@ -70,6 +70,11 @@ class Records:
         return tuple(sorted({size_of(r, self.sweep) for r in self.results}))
 
     @cached_property
+    def all_problems(self) -> frozenset[tuple[Scalar, ...]]:
+        """The values of the varying axes of every problem of the run."""
+        return frozenset(tuple(r.case.problem.get(axis) for axis in self.axes) for r in self.results)
+
+    @cached_property
     def metrics(self) -> tuple[str, ...]:
         """Every metric that some row carries, in order of first appearance."""
         return tuple(dict.fromkeys(name for r in self.results for name in r.metrics))

@@ -136,18 +136,18 @@ def _error(row: accuracy.ErrorRow, cell: accuracy.ErrorCell | None, why: str) ->
 
 
 def efficiency(records: Records) -> Grid:
-    """The highest rates of each implementation, and where it reached them."""
+    """The highest rates of each exact implementation and where; an approximation does other work."""
     rates = [metric for metric in ("flop_rate", "byte_rate") if metric in records.metrics]
     head = (
         "implementation",
         *(part for rate in rates for part in (f"highest {name_of(rate)}", f"{name_of(rate)} at")),
     )
-    rows = tuple(
-        (named(c.name, c.exact), *cells)
-        for c in records.cards.values()
-        if (cells := _rates(records, c.name, rates))
+    exact = [card.name for card in records.cards.values() if card.exact]
+    rows = tuple((name, *cells) for name in exact if (cells := _rates(records, name, rates)))
+    caption = (
+        "Highest rates of exact implementations: useful FLOPs, and each input read and output written once, "
+        "over the time; an approximation does other work"
     )
-    caption = "Highest rates: useful FLOPs, and each input read and output written once, over the time"
     return Grid(caption, head, rows, columns(head, *head[1::2]))
 
 

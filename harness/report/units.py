@@ -22,8 +22,8 @@ NAMES = {
     "error": "relative error",
     "max_abs_error": "largest absolute error",
     "error_ratio": "error ÷ naive error",
-    "flop_rate": "FLOP rate",
-    "byte_rate": "byte rate",
+    "flop_rate": "useful FLOP rate",
+    "byte_rate": "useful byte rate",
     "energy": "energy",
 }
 _TIMES = ((1e-6, "µs"), (1e-3, "ms"), (1.0, "s"))

@@ -9,6 +9,7 @@ import pytest
 from harness.report import accuracy, choice, outcomes, units
 from harness.report.headline import answer
 from harness.report.records import Records, arrange
+from harness.report.sections import efficiency
 from harness.report.sweeps import MAX_FITS, overhead_limit, sweeps, within_budget
 from harness.report.tables import ComplexityTable, complexity_table, tabulate
 from harness.types import Measurement, Result, Scalar
@@ -213,6 +214,28 @@ def test_an_approximation_no_better_than_the_floor_is_named(table: ComplexityTab
     records = arrange(synthetic.description(), map(worse, synthetic.rows(fail=False)))
     said = answer(records, table, choice.fastest(records), accuracy.error_rows(records))
     assert said[-1] == "No nearer to the truth than the mean of V somewhere: linear_elu."
+
+
+def test_places_are_told_by_setting_and_in_part() -> None:
+    axes: dict[str, tuple[Scalar, ...]] = {
+        "seq_len": (64, 128),
+        "dtype": ("float16", "float32"),
+        "head_dim": (32, 64, 128),
+    }
+    records = arrange(synthetic.description(), synthetic.rows(axes, fail=False))
+    assert records.axes[0] == "head_dim"
+    every = records.results
+    assert outcomes.where(records, every) == "everywhere"
+    some = [r for r in every if r.case.problem["dtype"] == "float16"]
+    assert outcomes.where(records, some[:1]) == "head_dim 32 at seq_len 64, float16"
+    assert outcomes.where(records, some) == (
+        "every head_dim at seq_len 64, float16; every head_dim at seq_len 128, float16"
+    )
+
+
+def test_rates_are_of_exact_implementations_only(records: Records) -> None:
+    names = [row[0] for row in efficiency(records).rows]
+    assert names == ["naive", "sdpa_math", "sdpa_flash", "flex", synthetic.HOSTILE]
 
 
 def test_a_later_row_of_a_case_counts() -> None:
