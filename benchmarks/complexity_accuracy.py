@@ -25,7 +25,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, from anywhere
 
-from scaling_corpus import (
+from benchmarks.scaling_corpus import (
     CELLS,
     CLASSES,
     FUNCTIONS,
@@ -36,7 +36,6 @@ from scaling_corpus import (
     SweepCase,
     corpus,
 )
-
 from harness.complexity import infer
 from harness.complexity.summary import QUANTILE
 

@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from complexity_accuracy import google_benchmark, ours, score
-from scaling_corpus import FUNCTIONS, MAIN, Cell, make_case
-
+from benchmarks.complexity_accuracy import google_benchmark, ours, score
+from benchmarks.scaling_corpus import FUNCTIONS, MAIN, Cell, make_case
 from harness.complexity import infer
 from harness.complexity.summary import QUANTILE
 
