@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.devices.device import Sampling
+from harness.format import seconds as in_words
 from harness.protocol import Probed
 from harness.types import Case, Result, Status
 
@@ -63,7 +64,7 @@ def skipped(case: Case, seconds: float, budget: float) -> Result:
     return Result(
         case,
         Status.SKIPPED,
-        f"predicted {seconds:.3g} s of measuring does not fit the budget of {budget:g} s; "
+        f"predicted {in_words(seconds)} of measuring does not fit the budget of {in_words(budget)}; "
         "raise --budget to measure it",
     )
 

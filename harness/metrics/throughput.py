@@ -33,11 +33,13 @@ def throughput(group: Sequence[Trial], device: Device) -> None:
             convention = trial.operation.flop_convention
             least = "every input read and every output written once"
             trial.record(
-                {
-                    "flop_rate": _rate(trial.problem.flops(), "FLOP/s", time, f"{convention}; over {name}"),
-                    "byte_rate": _rate(trial.problem.min_bytes(), "B/s", time, f"{least}; over {name}"),
-                }
+                {"byte_rate": _rate(trial.problem.min_bytes(), "B/s", time, f"{least}; over {name}")}
             )
+            if trial.implementation.exact:
+                rate = _rate(trial.problem.flops(), "FLOP/s", time, f"{convention}; over {name}")
+                trial.record({"flop_rate": rate})
+            else:
+                trial.record(notes={"flop_rate": "an approximation does other work than the problem's FLOPs"})
 
 
 def _judged(trial: Trial) -> str | None:

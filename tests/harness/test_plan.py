@@ -45,7 +45,7 @@ def test_a_skipped_case_says_what_it_would_have_taken() -> None:
     result = skipped(estimate("naive", 41.3).case, 41.3, 30.0)
     assert result.status is Status.SKIPPED
     assert "41.3 s" in result.reason
-    assert "30 s" in result.reason
+    assert "30.0 s" in result.reason
 
 
 def test_an_untimed_case_costs_a_few_calls() -> None:

@@ -128,7 +128,7 @@ def test_what_does_not_fit_the_budget_is_skipped_with_its_prediction(tmp_path: P
     rows = run(tmp_path, FakeExecutor(), suite("fake_quadratic", budget=0.28))
     skipped = [row for row in rows if row.status is Status.SKIPPED]
     assert [row.case.problem["seq_len"] for row in skipped] == [2048]
-    assert "predicted 0.109 s" in skipped[0].reason
+    assert "predicted 109 ms" in skipped[0].reason
     assert len(rows) == len(SIZES)
 
 
