@@ -98,71 +98,80 @@ def _with_scalar_index(patch_lang_tensor: Method) -> Method:
 
 def _bfloat16_methods(stock: Any) -> Mapping[str, Method]:
     """Methods of the interpreter's builder, by name."""
-    language = stock.tl
-    names = ("cast_impl", "create_fp_to_fp", "create_dot", "create_atomic_rmw",
-             "binary_op", "unary_op", "ternary_op", "create_fma")  # fmt: skip
-    old = originals(stock.InterpreterBuilder, names)
-    bfloat16 = language.bfloat16
+    wide = _Wide(stock)
+    return {
+        "cast_impl": lambda builder, source, target: wide.cast(builder, source, target),
+        "create_fp_to_fp": lambda builder, *given: wide.convert(builder, *given),
+        "create_dot": lambda builder, a, b, *rest: wide.dot(builder, a, b, *rest),
+        "create_atomic_rmw": lambda builder, *given: wide.atomic(builder, *given),
+        "binary_op": wide.computed("binary_op", 2),
+        "unary_op": wide.computed("unary_op", 1),
+        "ternary_op": wide.computed("ternary_op", 3),
+        "create_fma": wide.computed("create_fma", 3),
+    }
 
-    def is_bfloat16(handle: Any) -> bool:
-        pointer = isinstance(handle.dtype, language.pointer_type)
-        return not pointer and handle.get_element_ty() == bfloat16
 
-    def widened(handle: Any) -> Any:
-        if not is_bfloat16(handle):
+class _Wide:
+    """Computes on bfloat16 in float32, with the stock interpreter's own methods."""
+
+    def __init__(self, stock: Any) -> None:
+        names = ("cast_impl", "create_fp_to_fp", "create_dot", "create_atomic_rmw",
+                 "binary_op", "unary_op", "ternary_op", "create_fma")  # fmt: skip
+        self.stock, self.language = stock, stock.tl
+        self.bfloat16 = stock.tl.bfloat16
+        self.old = originals(stock.InterpreterBuilder, names)
+
+    def is_bfloat16(self, handle: Any) -> bool:
+        pointer = isinstance(handle.dtype, self.language.pointer_type)
+        return not pointer and bool(handle.get_element_ty() == self.bfloat16)
+
+    def widened(self, handle: Any) -> Any:
+        if not self.is_bfloat16(handle):
             return handle
-        return stock.TensorHandle(bfloat16_to_float32(handle.data), language.float32)
+        return self.stock.TensorHandle(bfloat16_to_float32(handle.data), self.language.float32)
 
-    def rounded(values: Any) -> Any:
-        return stock.TensorHandle(float32_to_bfloat16(values.astype(np.float32)), bfloat16)
+    def rounded(self, values: Any) -> Any:
+        return self.stock.TensorHandle(float32_to_bfloat16(values.astype(np.float32)), self.bfloat16)
 
-    def cast(builder: Any, source: Any, target: Any) -> Any:
+    def cast(self, builder: Any, source: Any, target: Any) -> Any:
         from_, to = source.dtype.scalar, target.scalar
-        if from_ == to == bfloat16:
+        if from_ == to == self.bfloat16:
             return source
-        if to != bfloat16:
-            return old["cast_impl"](builder, widened(source), target)
+        if to != self.bfloat16:
+            return self.old["cast_impl"](builder, self.widened(source), target)
         if from_.primitive_bitwidth == 8 and from_.is_floating():
-            source = old["create_fp_to_fp"](builder, source, language.float32, None)
-        return rounded(source.data)
+            source = self.old["create_fp_to_fp"](builder, source, self.language.float32, None)
+        return self.rounded(source.data)
 
-    def convert(builder: Any, source: Any, target: Any, rounding: Any) -> Any:
+    def convert(self, builder: Any, source: Any, target: Any, rounding: Any) -> Any:
         from_, to = source.dtype.scalar, target.scalar
-        if bfloat16 not in (from_, to):
-            return old["create_fp_to_fp"](builder, source, target, rounding)
-        if to == bfloat16 and rounding == stock._ir.ROUNDING_MODE.RTZ:
+        if self.bfloat16 not in (from_, to):
+            return self.old["create_fp_to_fp"](builder, source, target, rounding)
+        if to == self.bfloat16 and rounding == self.stock._ir.ROUNDING_MODE.RTZ:
             bits = np.ascontiguousarray(source.data, dtype=np.float32).view(np.uint32)
-            return stock.TensorHandle((bits >> np.uint32(16)).astype(np.uint16), bfloat16)
+            return self.stock.TensorHandle((bits >> np.uint32(16)).astype(np.uint16), self.bfloat16)
         if to.primitive_bitwidth == 8:
-            return old["create_fp_to_fp"](builder, widened(source), target, rounding)
-        return cast(builder, source, target)
+            return self.old["create_fp_to_fp"](builder, self.widened(source), target, rounding)
+        return self.cast(builder, source, target)
 
-    def dot(builder: Any, a: Any, b: Any, *rest: Any) -> Any:
-        return old["create_dot"](builder, widened(a), widened(b), *rest)
+    def dot(self, builder: Any, a: Any, b: Any, *rest: Any) -> Any:
+        return self.old["create_dot"](builder, self.widened(a), self.widened(b), *rest)
 
-    def atomic(builder: Any, operation: Any, pointer: Any, value: Any, *rest: Any) -> Any:
-        if is_bfloat16(value) and operation == stock._ir.ATOMIC_OP.FADD:
+    def atomic(self, builder: Any, operation: Any, pointer: Any, value: Any, *rest: Any) -> Any:
+        if self.is_bfloat16(value) and operation == self.stock._ir.ATOMIC_OP.FADD:
             raise NotImplementedError("Triton's interpreter has no bfloat16 atomic addition")
-        return old["create_atomic_rmw"](builder, operation, pointer, value, *rest)
+        return self.old["create_atomic_rmw"](builder, operation, pointer, value, *rest)
 
-    def computed_wide(name: str, operands: int) -> Method:
+    def computed(self, name: str, operands: int) -> Method:
+        """The stock method on widened operands, its result rounded once; selects only move bits."""
+        old = self.old[name]
+
         def method(builder: Any, *arguments: Any) -> Any:
             handles, rest = arguments[:operands], arguments[operands:]
             moves_bits = rest and getattr(rest[0], "__name__", "") == "where"
-            if moves_bits or not any(is_bfloat16(handle) for handle in handles):
-                return old[name](builder, *arguments)
-            out = old[name](builder, *(widened(handle) for handle in handles), *rest)
-            return out if out.data.dtype == np.bool_ else rounded(out.data)
+            if moves_bits or not any(self.is_bfloat16(handle) for handle in handles):
+                return old(builder, *arguments)
+            out = old(builder, *(self.widened(handle) for handle in handles), *rest)
+            return out if out.data.dtype == np.bool_ else self.rounded(out.data)
 
         return method
-
-    return {
-        "cast_impl": cast,
-        "create_fp_to_fp": convert,
-        "create_dot": dot,
-        "create_atomic_rmw": atomic,
-        "binary_op": computed_wide("binary_op", 2),
-        "unary_op": computed_wide("unary_op", 1),
-        "ternary_op": computed_wide("ternary_op", 3),
-        "create_fma": computed_wide("create_fma", 3),
-    }

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from harness import passes
+from harness.counting import io_claim
 from harness.counting.interpreter import InterpreterCounts, count, install_repairs
 from implementations.attention import _flash_launch as launch
 from implementations.attention._flash_tiles import INTERPRETED, block_d
@@ -108,10 +109,10 @@ def compare(problem: AttentionProblem, block_m: int, block_n: int) -> None:
     assert found == right, (found, right)
     whole = problem.seq_len % block_m == 0 == problem.n_keys % block_n
     if problem.pass_ == "forward" and not problem.causal and whole:
-        closed_forms(problem, block_m, counts)
+        closed_forms(problem, block_m, block_n, counts)
 
 
-def closed_forms(problem: AttentionProblem, block_m: int, counts: InterpreterCounts) -> None:
+def closed_forms(problem: AttentionProblem, block_m: int, block_n: int, counts: InterpreterCounts) -> None:
     """Per head, n a multiple of the tiles: load n·d·b + 2·n·m·d·b/BM, store n·d·b + 4n, FLOPs 4·n·m·d."""
     b, d, n, m = ITEMSIZE[problem.dtype], problem.head_dim, problem.seq_len, problem.n_keys
     heads = problem.batch * problem.heads
@@ -119,6 +120,11 @@ def closed_forms(problem: AttentionProblem, block_m: int, counts: InterpreterCou
     assert counts.bytes_stored == heads * (n * d * b + 4 * n)
     if d == block_d(d):
         assert counts.dot_flops == heads * 4 * n * m * d
+    if n == m:
+        keys_and_values = (counts.load_bytes["K"] + counts.load_bytes["V"]) // heads
+        assert keys_and_values == io_claim.key_value_bytes(n, block_m, d, b)
+        tile = (block_m, block_n, d, b)
+        assert io_claim.measured_constant(keys_and_values, n, *tile) == io_claim.claimed_constant(*tile)
 
 
 def draw(rng: random.Random, pass_: Pass) -> tuple[AttentionProblem, int, int]:

@@ -44,7 +44,7 @@ def test_in_the_interpreter(check: str) -> None:
 
 def test_flash_counts_equal_the_mask() -> None:
     """A draw of configurations; the script takes any number of them."""
-    assert interpreted("interpreted_flash.py", "8", "4").splitlines() == ["ok 8 forward 4 backward"]
+    assert interpreted("interpreted_flash.py", "6", "3").splitlines() == ["ok 6 forward 3 backward"]
 
 
 def test_without_the_interpreter_the_user_is_told() -> None:

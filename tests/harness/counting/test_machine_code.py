@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -74,6 +75,18 @@ def test_the_cache_is_by_content(tmp_path: Path) -> None:
     assert recall(matmul(n=32), "sm_80", tmp_path) is None
     assert recall(matmul(), "sm_86", tmp_path) is None
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_figures_do_not_depend_on_the_folder_or_the_line(tmp_path: Path) -> None:
+    shifted = tmp_path / "elsewhere.py"
+    source = Path(str(kernels.__file__)).read_text("utf-8")
+    shifted.write_text(source.replace("import triton\n", "import triton\n" + "\n" * 7, 1), "utf-8")
+    spec = importlib.util.spec_from_file_location("elsewhere", shifted)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert inspect(matmul(kernel=module.matmul), "sm_80") == compiled("sm_80")
 
 
 def test_what_the_compiler_refuses_carries_its_words() -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from torch import Tensor
 
+from harness import passes
+from harness.counting.eager import count
 from harness.counting.predict import Untraceable, follow, predict, predicted_peak_bytes, resized, trace
 from implementations.attention.problem import AttentionProblem
 from implementations.registry import Implementation, load, lookup
@@ -90,3 +92,15 @@ def test_every_implementation_is_followed_or_says_why(pass_: Any) -> None:
             assert found.counts.peak_bytes >= 2 * 64 * 16 * 4, implementation.name
             assert found.counts.bytes > 0
     assert all(len(reason) > 20 for reason in reasons)
+
+
+@pytest.mark.parametrize("pass_", ["forward", "backward", "forward_backward"])
+@pytest.mark.parametrize("name", ["naive", "sdpa_math", "sdpa_flash", "linear_elu", "performer", "uniform"])
+def test_fake_and_real_tensors_count_the_same(name: str, pass_: Any) -> None:
+    """One mode is pinned: fake CPU tensors, on which backward traffic is what the CPU does."""
+    implementation = named(name)
+    problem = AttentionProblem(seq_len=160, heads=2, head_dim=16, pass_=pass_, causal=True)
+    inputs = problem.inputs("cpu")
+    bound = passes.bind(pass_, implementation.prepare(problem), inputs)
+    real = count(bound.call, inputs, first=bound.call if pass_ == "backward" else None)
+    assert follow(implementation, problem).counts == real

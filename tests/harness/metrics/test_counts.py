@@ -19,7 +19,7 @@ from harness.metrics.trial import Trial
 from harness.types import Case, Result, Status
 from implementations.attention.problem import AttentionProblem
 from implementations.operation import operation
-from implementations.registry import Implementation, Unsupported, load, lookup
+from implementations.registry import Implementation, Target, Unsupported, load, lookup
 
 ROOT = Path(__file__).parents[3]
 CPU: Any = SimpleNamespace(kind="cpu")
@@ -143,6 +143,10 @@ def _interpreted() -> None:
         )
         backward.call()  # builds the graph, as the worker does before any metric
         assert counted(backward)["flops"] > 0
+    xformers = trial("xformers", AttentionProblem(seq_len=64, head_dim=32, heads=2, dtype="float16"), True)
+    if xformers.implementation.available(Target("cpu", None, True)) is None:
+        assert counted(xformers)["flops"] == 2 * 4 * 64 * 64 * 32
+        assert xformers.result.kernels == ("_fwd_kernel_splitK",)
     print("ok")
 
 
