@@ -32,7 +32,7 @@ def build(
     constexprs = {
         **inner_strides, "HEAD_DIM": head_dim, "BLOCK_D": block_d(head_dim),
         **tile.constants(kind), "CAUSAL": causal, "PRECISION": precision, "DESCRIPTORS": tile.descriptors,
-        "WIDE": False,
+        "WIDE": False, "EIGHTS": True,
     }  # fmt: skip
     signature = {name: _type(name, kind, tile, head_dim, constexprs, dtype) for name in names}
     return KernelBuild(

@@ -25,24 +25,44 @@ def element_offset(index, stride):
 
 
 @triton.jit
-def tile_offsets(rows, columns, row_stride, column_stride, WIDE: tl.constexpr):
-    """Offsets inside one tile; 32 bits do unless the strides are huge, and cost half the registers."""
+def tile_offsets(rows, columns, row_stride, column_stride, WIDE: tl.constexpr, EIGHTS: tl.constexpr):
+    """Offsets inside one tile; 32 bits do unless the strides are huge, and cost half the registers.
+
+    EIGHTS promises row strides of whole eights: head dimensions such as 40 are then read 16 bytes at a time
+    too (by itself Triton knows of multiples of 16 only).
+    """
     if WIDE:
         rows, columns = rows.to(tl.int64), columns.to(tl.int64)
-    return rows[:, None] * row_stride + columns[None, :] * column_stride
+    row_offsets = rows[:, None] * row_stride
+    if EIGHTS:
+        row_offsets = tl.multiple_of(row_offsets, [8, 8])
+    return row_offsets + columns[None, :] * column_stride
+
+
+@triton.jit
+def row_pointer(SOURCE, b, b_stride, h, h_stride, first, stride, EIGHTS: tl.constexpr):
+    """Where row `first` of one head begins; on a boundary of 16 bytes if EIGHTS promises it."""
+    offset = element_offset(b, b_stride) + element_offset(h, h_stride) + element_offset(first, stride)
+    pointer = SOURCE + offset
+    if EIGHTS:
+        pointer = tl.multiple_of(pointer, 16)
+    return pointer
 
 
 @triton.jit
 def first_tile(
     SOURCE, first, stride, column_stride,
     BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, DESCRIPTORS: tl.constexpr, WIDE: tl.constexpr,
+    EIGHTS: tl.constexpr,
 ):  # fmt: skip
     """Where the tile that begins at row `first` of one head is read from: pointers, or the descriptor."""
     source = SOURCE
     if not DESCRIPTORS:
         rows, columns = tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_D)
         source += element_offset(first, stride)
-        source += tile_offsets(rows, columns, stride, column_stride, WIDE)
+        if EIGHTS:
+            source = tl.multiple_of(source, 16)
+        source += tile_offsets(rows, columns, stride, column_stride, WIDE, EIGHTS)
     return source
 
 
@@ -93,8 +113,8 @@ def attend_tiles(
     acc, total, top, q, rows, first, last,
     K, k_n, k_d, V, v_n, v_d, b, kv_h, kv_len, causal_offset, scale_log2,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
-    PRECISION: tl.constexpr, DESCRIPTORS: tl.constexpr, WIDE: tl.constexpr, MASKED: tl.constexpr,
-    SUMS: tl.constexpr, PACKED: tl.constexpr,
+    PRECISION: tl.constexpr, DESCRIPTORS: tl.constexpr, WIDE: tl.constexpr, EIGHTS: tl.constexpr,
+    MASKED: tl.constexpr, SUMS: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
     """Take the keys first … last into the running output, sum and maximum of each row.
 
@@ -102,8 +122,8 @@ def attend_tiles(
     holds, and the exchange between threads is left for the end.
     """
     # Pointers that move on cost two additions each; offsets from a base that moves cost more.
-    k_source = first_tile(K, first, k_n, k_d, BLOCK_N, BLOCK_D, DESCRIPTORS, WIDE)
-    v_source = first_tile(V, first, v_n, v_d, BLOCK_N, BLOCK_D, DESCRIPTORS, WIDE)
+    k_source = first_tile(K, first, k_n, k_d, BLOCK_N, BLOCK_D, DESCRIPTORS, WIDE, EIGHTS)
+    v_source = first_tile(V, first, v_n, v_d, BLOCK_N, BLOCK_D, DESCRIPTORS, WIDE, EIGHTS)
     for n in tl.range(first, last, BLOCK_N):
         k = load_tile(k_source, n, b, kv_h, kv_len, HEAD_DIM, BLOCK_N, BLOCK_D, DESCRIPTORS, MASKED)
         scores = tl.dot(q, tl.trans(k), input_precision=PRECISION)
@@ -135,7 +155,7 @@ def flash_forward(
     heads, group, q_len, kv_len, causal_offset, scale_log2,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
     CAUSAL: tl.constexpr, PRECISION: tl.constexpr, DESCRIPTORS: tl.constexpr, WIDE: tl.constexpr,
-    SUMS: tl.constexpr, PACKED: tl.constexpr,
+    EIGHTS: tl.constexpr, SUMS: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
     """OUT = softmax(QKᵀ·scale)·V and each row's log₂ Σ 2^score (+inf for a row that sees no key).
 
@@ -152,12 +172,12 @@ def flash_forward(
     columns = tl.arange(0, BLOCK_D)
     inside = (rows[:, None] < q_len) & (columns[None, :] < HEAD_DIM)
 
-    q_base = Q + element_offset(b, q_b) + element_offset(h, q_h) + element_offset(tile * BLOCK_M, q_n)
-    q = tl.load(q_base + tile_offsets(tl.arange(0, BLOCK_M), columns, q_n, q_d, WIDE), inside, 0.0)
+    q_base = row_pointer(Q, b, q_b, h, q_h, tile * BLOCK_M, q_n, EIGHTS)
+    q = tl.load(q_base + tile_offsets(tl.arange(0, BLOCK_M), columns, q_n, q_d, WIDE, EIGHTS), inside, 0.0)
     k_base, v_base = K, V
     if not DESCRIPTORS:
-        k_base += element_offset(b, k_b) + element_offset(kv_h, k_h)
-        v_base += element_offset(b, v_b) + element_offset(kv_h, v_h)
+        k_base = row_pointer(K, b, k_b, kv_h, k_h, 0, k_n, EIGHTS)
+        v_base = row_pointer(V, b, v_b, kv_h, v_h, 0, v_n, EIGHTS)
 
     end = kv_len
     whole = kv_len
@@ -172,12 +192,12 @@ def flash_forward(
     acc, total, top = attend_tiles(
         acc, total, top, q, rows, 0, whole,
         k_base, k_n, k_d, v_base, v_n, v_d, b, kv_h, kv_len, causal_offset, scale_log2,
-        HEAD_DIM, BLOCK_D, BLOCK_N, CAUSAL, PRECISION, DESCRIPTORS, WIDE, False, SUMS, PACKED,
+        HEAD_DIM, BLOCK_D, BLOCK_N, CAUSAL, PRECISION, DESCRIPTORS, WIDE, EIGHTS, False, SUMS, PACKED,
     )  # fmt: skip
     acc, total, top = attend_tiles(
         acc, total, top, q, rows, whole, end,
         k_base, k_n, k_d, v_base, v_n, v_d, b, kv_h, kv_len, causal_offset, scale_log2,
-        HEAD_DIM, BLOCK_D, BLOCK_N, CAUSAL, PRECISION, DESCRIPTORS, WIDE, True, SUMS, PACKED,
+        HEAD_DIM, BLOCK_D, BLOCK_N, CAUSAL, PRECISION, DESCRIPTORS, WIDE, EIGHTS, True, SUMS, PACKED,
     )  # fmt: skip
 
     total = tl.sum(total, 1)
@@ -186,6 +206,6 @@ def flash_forward(
     acc = acc / total[:, None]
     log_sum_exp = tl.where(empty, float("inf"), top + tl.log2(total))
     tl.store(LOG_SUM_EXP + element_offset(head, q_len) + rows, log_sum_exp, rows < q_len)
-    o_base = OUT + element_offset(b, o_b) + element_offset(h, o_h) + element_offset(tile * BLOCK_M, o_n)
-    o_offsets = tile_offsets(tl.arange(0, BLOCK_M), columns, o_n, o_d, WIDE)
+    o_base = row_pointer(OUT, b, o_b, h, o_h, tile * BLOCK_M, o_n, EIGHTS)
+    o_offsets = tile_offsets(tl.arange(0, BLOCK_M), columns, o_n, o_d, WIDE, EIGHTS)
     tl.store(o_base + o_offsets, acc.to(OUT.dtype.element_ty), inside)

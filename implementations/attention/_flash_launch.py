@@ -54,7 +54,7 @@ def forward(q: Tensor, k: Tensor, v: Tensor, attention: Attention) -> tuple[Tens
     launch(
         launch.rows(q.shape[2], q.shape[1], "BLOCK_M"),
         q, launch.source("K"), launch.source("V"), out, log_sum_exp, *strides_of(q, k, v, out),
-        q.shape[1], *launch.sizes, wide=needs_wide_offsets(q, k, v, out),
+        q.shape[1], *launch.sizes, tensors=(q, k, v, out),
     )  # fmt: skip
     return out, log_sum_exp
 
@@ -65,18 +65,18 @@ def backward(
     """dQ, dK and dV, of the shapes and dtypes of q, k and v."""
     dq, dk, dv = (torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (q, k, v))
     delta = _delta(out, d_out)
-    wide = needs_wide_offsets(q, k, v, d_out, dq, dk, dv)
+    tensors = (q, k, v, d_out, dq, dk, dv)
     keys = Launch("keys", q, k, attention, streamed=(q, d_out))
     keys(
         keys.rows(k.shape[2], k.shape[1], "BLOCK_N"),
         keys.source("Q"), k, v, keys.source("D_OUT"), log_sum_exp, delta, dk, dv,
-        *strides_of(q, k, v, d_out, dk, dv), k.shape[1], *keys.sizes_with_scale, wide=wide,
+        *strides_of(q, k, v, d_out, dk, dv), k.shape[1], *keys.sizes_with_scale, tensors=tensors,
     )  # fmt: skip
     queries = Launch("queries", q, k, attention, streamed=(k, v))
     queries(
         queries.rows(q.shape[2], q.shape[1], "BLOCK_M"),
         q, queries.source("K"), queries.source("V"), d_out, log_sum_exp, delta, dq,
-        *strides_of(q, k, v, d_out, dq), q.shape[1], *queries.sizes_with_scale, wide=wide,
+        *strides_of(q, k, v, d_out, dq), q.shape[1], *queries.sizes_with_scale, tensors=tensors,
     )  # fmt: skip
     return dq, dk, dv
 
@@ -90,7 +90,7 @@ def _delta(out: Tensor, d_out: Tensor) -> Tensor:
         backward_kernels.flash_delta[grid](
             out, d_out, delta, *strides_of(out, d_out), heads, q_len,
             HEAD_DIM=head_dim, BLOCK_D=block_d(head_dim), BLOCK_M=DELTA_ROWS,
-            WIDE=needs_wide_offsets(out, d_out),
+            **addressing((out, d_out)),
         )  # fmt: skip
     return delta
 
@@ -131,7 +131,7 @@ class Launch:
         """The grid: tiles of the length × heads × batch, on the one axis that has no limit of 65,535."""
         return lambda meta: _within_limits(triton.cdiv(length, meta[block]) * heads * self.q.shape[0])
 
-    def __call__(self, grid: Any, *arguments: Any, wide: bool) -> None:
+    def __call__(self, grid: Any, *arguments: Any, tensors: Sequence[Tensor]) -> None:
         head_dim = self.q.shape[3]
         lengths = (self.q.shape[2].bit_length(), self.k.shape[2].bit_length())
         alike = (self.q.dtype, head_dim, self.attention.causal, lengths)
@@ -139,7 +139,8 @@ class Launch:
         with torch.cuda.device_of(self.q):
             kernel[grid](
                 *arguments, HEAD_DIM=head_dim, BLOCK_D=block_d(head_dim), CAUSAL=self.attention.causal,
-                PRECISION=self.attention.precision, DESCRIPTORS=self.tiles[0].descriptors, WIDE=wide,
+                PRECISION=self.attention.precision, DESCRIPTORS=self.tiles[0].descriptors,
+                **addressing(tensors),
             )  # fmt: skip
 
 
@@ -192,9 +193,15 @@ def strides_of(*tensors: Tensor) -> tuple[int, ...]:
     return tuple(stride for tensor in tensors for stride in tensor.stride())
 
 
-def needs_wide_offsets(*tensors: Tensor) -> bool:
-    """Whether offsets inside one tile of 256 rows × 256 columns could pass 2^31."""
-    return any(256 * (abs(t.stride(2)) + abs(t.stride(3))) >= 2**31 for t in tensors)
+def addressing(tensors: Sequence[Tensor]) -> dict[str, bool]:
+    """The kernels' constants on strides.
+
+    WIDE: offsets inside one tile of 256 rows × 256 columns could pass 2^31. EIGHTS: every row begins on a
+    boundary of eight elements and of 16 bytes.
+    """
+    wide = any(256 * (abs(t.stride(2)) + abs(t.stride(3))) >= 2**31 for t in tensors)
+    eights = all(t.data_ptr() % 16 == 0 and all(s % 8 == 0 for s in t.stride()[:3]) for t in tensors)
+    return {"WIDE": wide, "EIGHTS": eights}
 
 
 def fits_descriptor(tensor: Tensor) -> bool:
