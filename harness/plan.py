@@ -15,8 +15,9 @@ from harness.types import Case, Result, Status
 PROBE_SHARE = 0.05
 #: Growth assumed between two sizes until two probes show it: cost ∝ work, doubted by this factor.
 DOUBT = 1.5
-#: Calls beside the samples: kernels, counts, accuracy, warm-up and memory.
-CHECKS = 6
+STEEPEST = 1.2
+#: Calls beside the samples: kernels, counts and accuracy; a timed case adds warm-up and memory.
+UNTIMED_CALLS, TIMED_CALLS = 4, 6
 #: Seconds that a sample lasts at least.
 SHORTEST_SAMPLE = 2e-3
 
@@ -33,15 +34,15 @@ class Estimate:
 def measuring_seconds(call: float, sampling: Sampling, timed: bool) -> float:
     """Seconds that measuring a case takes at most: its samples, and a few further calls for the checks."""
     if not timed:
-        return CHECKS * call
+        return UNTIMED_CALLS * call
     longest = sampling.max_samples * max(call, SHORTEST_SAMPLE)
-    return CHECKS * call + min(longest, max(sampling.seconds, sampling.fewest * call))
+    return TIMED_CALLS * call + min(longest, max(sampling.seconds, sampling.fewest * call))
 
 
 def predicted_call(history: Sequence[tuple[int, float]], flops: int) -> float | None:
     """Seconds of a call of `flops` work, extrapolated from (flops, seconds) of smaller problems.
 
-    The exponent is the one the last two probes show (at most 2 in work: n⁴ for quadratic attention);
+    The exponent is the one the last two probes show, within what caches can add to growth with the work;
     with a single probe cost grows with work. None without history or growth.
     """
     if not history or flops <= history[-1][0]:
@@ -50,7 +51,7 @@ def predicted_call(history: Sequence[tuple[int, float]], flops: int) -> float | 
     exponent = 1.0
     if len(history) > 1 and history[-2][0] < work and history[-2][1] > 0:
         shown = math.log(seconds / history[-2][1]) / math.log(work / history[-2][0])
-        exponent = min(max(shown, 0.0), 2.0)
+        exponent = min(max(shown, 0.0), STEEPEST)
     return float(seconds * (flops / work) ** exponent)
 
 

@@ -11,7 +11,7 @@ from harness.plan import Estimate, measuring_seconds, predicted_call, skipped, w
 from harness.types import Case, Status
 
 sizes = st.integers(1, 1000)
-powers = st.floats(0.1, 2.0)
+powers = st.floats(0.1, 1.2)
 
 
 def estimate(name: str, seconds: float) -> Estimate:
@@ -50,7 +50,7 @@ def test_a_skipped_case_says_what_it_would_have_taken() -> None:
 
 def test_an_untimed_case_costs_a_few_calls() -> None:
     sampling = Sampling(min_samples=20, max_samples=60, seconds=2.0, precision=0.01, fewest=8)
-    assert measuring_seconds(1.0, sampling, timed=False) == 6.0
+    assert measuring_seconds(1.0, sampling, timed=False) == 4.0
     assert measuring_seconds(1.0, sampling, timed=True) == 14.0  # the eight samples it takes at least
     assert measuring_seconds(0.1, sampling, timed=True) == pytest.approx(2.6)  # two seconds of samples
     assert measuring_seconds(0.0, sampling, timed=True) == pytest.approx(0.12)  # sixty short samples
