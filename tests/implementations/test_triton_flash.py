@@ -195,6 +195,25 @@ def guarded_stores() -> bool:
     return edges and len(written) == 6 and all(not bool(x[4096:-4096].isnan().any()) for x in written)
 
 
+def grids() -> tuple[list[int], str]:
+    """The grid of 70,000 heads, and what is said of more programs than a grid holds."""
+    import torch
+
+    from implementations.attention import _flash_launch as launch
+    from implementations.registry import Unsupported
+
+    def grid(heads: int, seq_len: int) -> list[int]:
+        q = torch.zeros(1, 1, 1, 16).expand(1, heads, seq_len, 16)
+        started = launch.Launch("forward", q, q, launch.Attention(0.25), streamed=(q, q))
+        return list(started.rows(seq_len, heads, "BLOCK_M")({"BLOCK_M": 64}))
+
+    try:
+        reason = str(grid(70_000, 64 * 40_000))
+    except Unsupported as raised:
+        reason = str(raised)
+    return grid(70_000, 65), reason
+
+
 def child() -> dict[str, Any]:
     """Everything that the tests look at."""
     import torch
@@ -204,7 +223,9 @@ def child() -> dict[str, Any]:
 
     torch.set_num_threads(1)
     load("attention")
-    found: dict[str, Any] = {"guarded_stores": guarded_stores(), "offset": offset_of(70_000, 65_536)}
+    found: dict[str, Any] = {
+        "guarded_stores": guarded_stores(), "offset": offset_of(70_000, 65_536), "grids": grids(),
+    }  # fmt: skip
     repaired = importlib.util.find_spec("harness.counting.interpreter") is not None
     if repaired:
         from harness.counting.interpreter import install_repairs
@@ -295,6 +316,13 @@ def test_upper_channels_count(found: dict[str, Any]) -> None:
 
 def test_nothing_is_stored_outside_the_tensors(found: dict[str, Any]) -> None:
     assert found["guarded_stores"]
+
+
+def test_any_number_of_heads_fits_the_grid(found: dict[str, Any]) -> None:
+    """Only a grid's first axis may be longer than 65,535."""
+    grid, reason = found["grids"]
+    assert grid == [140_000]
+    assert "2,800,000,000" in reason
 
 
 def test_offsets_are_64_bit(found: dict[str, Any]) -> None:
