@@ -4,13 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test check format install clean
+.PHONY: run test bench check format install clean
 
 run: install ## Measure suites/seq_scaling.yaml and write its page
 	$(BIN)/bench run suites/seq_scaling.yaml --report
 
 test: check ## Everything that CI runs
 	$(BIN)/python -m pytest
+
+bench: install ## Time the implementations with pytest-benchmark; ARGS="-k causal" chooses
+	$(BIN)/python -m pytest benchmarks --benchmark-enable --benchmark-only --benchmark-columns=median,iqr,rounds $(ARGS)
 
 check: install ## Format, lint and types
 	$(BIN)/ruff format --check .

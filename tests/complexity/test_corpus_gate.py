@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.complexity_accuracy import google_benchmark, ours, score
 from benchmarks.scaling_corpus import FUNCTIONS, MAIN, Cell, make_case
