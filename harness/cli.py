@@ -97,6 +97,25 @@ def table(
 
 
 @app.command()
+def count(
+    suite: SuiteFile,
+    only: Annotated[list[str], typer.Option(help="Implementations that match. Repeatable.")] = [],  # noqa: B006
+    skip: Annotated[list[str], typer.Option(help="Leave out implementations that match.")] = [],  # noqa: B006
+    settings: Annotated[
+        list[str], typer.Option("--set", help="Replace an axis, e.g. dtype=float16. Repeatable.")
+    ] = [],  # noqa: B006
+    plugin: Plugins = [],  # noqa: B006
+    save: Annotated[Path | None, typer.Option(help="Write the certificates as JSON.")] = None,
+) -> None:
+    """Certify growth by exact counting: each cost as a polynomial in the length, confirmed by equality."""
+    from harness.commands.choice import Choice
+    from harness.commands.count import certify_suite
+
+    choice = Choice.read(suite, "cpu", only=only, skip=skip, settings=settings, plugins=plugin)
+    certify_suite(choice, save, console)
+
+
+@app.command()
 def inspect(
     target: Annotated[
         list[str], typer.Option(help="sm_80 … sm_120, gfx90a …; all by default. Repeatable.")

@@ -92,6 +92,18 @@ class WorkerExecutor:
             self._discard(interpreted)
             return protocol.Probed(case, Result(case, death.status, death.reason), None, None, None, 0, 0)
 
+    def certify(self, case: Case, interpreted: bool, lengths: Sequence[int]) -> protocol.Certified:
+        """Exact polynomials of a case's counts; a death of the child is the reason that there are none."""
+        request = protocol.CertifyRequest(case, tuple(lengths))
+        try:
+            for answer in self._ask(interpreted, request, lambda touch: None):
+                if isinstance(answer, protocol.Certified):
+                    return answer
+            raise WorkerDied(Status.ERROR, "the worker ended without an answer")
+        except WorkerDied as death:
+            self._discard(interpreted)
+            return protocol.Certified((), {"counts": death.reason})
+
     def measure(
         self, cases: Sequence[Case], interpreted: bool, metrics: Sequence[str], listen: Listen
     ) -> Iterator[Result]:
@@ -128,7 +140,7 @@ class WorkerExecutor:
                 listen(answer)
                 continue
             yield answer
-            if isinstance(answer, protocol.Done | protocol.Probed):
+            if isinstance(answer, protocol.Done | protocol.Probed | protocol.Certified):
                 return
 
     def _child(self, interpreted: bool) -> _Child:

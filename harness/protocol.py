@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Discriminator, TypeAdapter
 
@@ -45,7 +45,16 @@ class MeasureRequest:
     kind: Literal["measure"] = "measure"
 
 
-Request = Start | ProbeRequest | MeasureRequest
+@dataclass(frozen=True, slots=True)
+class CertifyRequest:
+    """Count a case at these lengths and find the exact polynomials."""
+
+    case: Case
+    lengths: tuple[int, ...]
+    kind: Literal["certify"] = "certify"
+
+
+Request = Start | ProbeRequest | MeasureRequest | CertifyRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,20 +104,28 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
+class Certified:
+    """Certificates as records (counting.certificates), and quantity -> why there is none."""
+
+    certificates: tuple[dict[str, Any], ...]
+    uncertified: dict[str, str]
+    kind: Literal["certified"] = "certified"
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """The request is finished."""
 
     kind: Literal["done"] = "done"
 
 
-Answer = Ready | Touch | Probed | Measured | Done
+Answer = Ready | Touch | Probed | Measured | Certified | Done
 
 _REQUEST: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Discriminator("kind")])
 _ANSWER: TypeAdapter[Answer] = TypeAdapter(Annotated[Answer, Discriminator("kind")])
 # One adapter a type: serialising through a union tries its members leniently and turns False into 0.
 _WRITERS: dict[type, TypeAdapter[Any]] = {
-    kind: TypeAdapter(kind)
-    for kind in (Start, ProbeRequest, MeasureRequest, Ready, Touch, Probed, Measured, Done)
+    kind: TypeAdapter(kind) for kind in get_args(Request) + get_args(Answer)
 }
 
 

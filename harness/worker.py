@@ -14,17 +14,18 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness import environment, passes, protocol
-from harness.counting.predict import predict
+from harness.counting.certificates import Certificate, Uncertified, certify_eager, certify_interpreted
+from harness.counting.predict import Untraceable, predict
 from harness.devices.device import Device
 from harness.devices.select import open_device
 from harness.metrics.registry import metrics
 from harness.metrics.trial import Trial
-from harness.types import Case, Result, Status
+from harness.types import Case, Result, Scalar, Status
 from implementations.operation import operation
 from implementations.registry import load, load_plugin, lookup
 
@@ -100,6 +101,27 @@ class Worker:
         self.device.synchronize()
         return time.perf_counter() - start
 
+    def certify(self, request: protocol.CertifyRequest) -> None:
+        """Count a case at several lengths, and answer its exact polynomials."""
+        trial = self._trial(request.case)
+        found: list[Certificate | Uncertified] = []
+        if trial.alive:
+            with trial.stage("counting"):
+                found = self._certificates(trial, request.lengths)
+        certificates = tuple(one.to_record() for one in found if isinstance(one, Certificate))
+        uncertified = {one.quantity: one.reason for one in found if isinstance(one, Uncertified)}
+        if not trial.alive:
+            uncertified = {"counts": trial.result.reason}
+        self.say(protocol.Certified(certificates, uncertified))
+
+    def _certificates(self, trial: Trial, lengths: tuple[int, ...]) -> list[Certificate | Uncertified]:
+        certify = certify_interpreted if self.interpreted else certify_eager
+        conditions = describe_conditions(trial.case.problem)
+        try:
+            return certify(trial.implementation, trial.problem, {"n": lengths}, conditions=conditions)
+        except Untraceable as reason:
+            return [Uncertified(trial.implementation.name, "counts", str(reason))]
+
     def measure(self, request: protocol.MeasureRequest) -> None:
         """Measure the cases of one problem on the same inputs, and answer a row for each."""
         trials = [self._trial(case) for case in request.cases]
@@ -167,6 +189,14 @@ class Worker:
         self.device.release()
 
 
+def describe_conditions(axes: Mapping[str, Scalar]) -> str:
+    """What a certificate in the length holds fixed, in words."""
+    mask = f"causal, {axes['alignment']}" if axes.get("causal") else "not causal"
+    names = ("dtype", "batch", "heads", "kv_heads", "head_dim")
+    fixed = [f"{name}={axes[name]}" for name in names if axes.get(name) is not None]
+    return ", ".join([*fixed, mask, str(axes.get("pass", "forward"))])
+
+
 def _nothing() -> None:
     return None
 
@@ -200,6 +230,8 @@ def main() -> None:
             worker.probe(request)
         elif isinstance(request, protocol.MeasureRequest):
             worker.measure(request)
+        elif isinstance(request, protocol.CertifyRequest):
+            worker.certify(request)
 
 
 if __name__ == "__main__":

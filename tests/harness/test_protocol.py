@@ -23,6 +23,7 @@ REQUESTS = [
     protocol.Start("cpu", True, ("a.py",), "attention"),
     protocol.ProbeRequest(CASE, run=False),
     protocol.MeasureRequest((CASE, CASE), ("latency",)),
+    protocol.CertifyRequest(CASE, (128, 256)),
 ]
 ANSWERS = [
     protocol.Ready(ENVIRONMENT, Sampling(20, 60, 2.0, 0.01)),
@@ -31,6 +32,7 @@ ANSWERS = [
     protocol.Probed(CASE, None, None, 1e-3, None, 2**60, 1),
     protocol.Probed(CASE, ROW, 1.0, 1e-3, 2**60, 1, 1),
     protocol.Measured(ROW),
+    protocol.Certified(({"text": "bytes = 4n²", "confirmed_at": [[512]]},), {"depth": "no polynomial"}),
     protocol.Done(),
 ]
 
