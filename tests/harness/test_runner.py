@@ -9,12 +9,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from harness.commands.choice import Choice
+from harness.commands.measure import describe
 from harness.devices.device import Sampling
 from harness.executor import Listen
 from harness.progress import PlainProgress
 from harness.protocol import Probed, Ready, Touch
+from harness.report import render
+from harness.report.tables import complexity_table
 from harness.runner import Runner, coverage
-from harness.store import RunFolder, read_rows
+from harness.store import RunFolder, read_rows, read_run
 from harness.suite import Suite
 from harness.types import Case, DeviceInfo, Environment, Measurement, Result, Status
 from implementations.attention import OPERATION
@@ -158,6 +162,26 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert rows[:2] == kept
     assert len({row.case.key for row in rows}) == len(rows) == len(SIZES)
     assert len(second.lots) == len(SIZES) - 2
+
+
+def test_an_exact_square_is_confirmed_in_the_report(tmp_path: Path) -> None:
+    """Runner, store and report together: n² nanoseconds come out as n², with the seconds that were put in."""
+    sizes = tuple(2**k for k in range(5, 14))
+    chosen = replace(suite("fake_quadratic", budget=600.0), axes={"seq_len": sizes})
+    executor = FakeExecutor()
+    folder = tmp_path / "run"
+    RunFolder(folder).write_run(describe(Choice(chosen, "cpu", ()), executor.ready(False)))
+    rows = run(folder, executor, chosen)
+    (row,) = complexity_table(read_run(folder), rows).rows
+    assert (row.claim, row.word) == ("n^2", "confirmed")
+    assert row.measured is not None
+    assert row.measured.value == pytest.approx(2.0, abs=0.02)
+    size, _, seconds, _ = row.predictions[-1]
+    assert seconds == pytest.approx(size * size * UNIT, rel=0.05)
+    render(folder, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "confirmed" in page
+    assert "67.1 ms" in page  # 8192² ns
 
 
 def test_nothing_is_left_to_do(tmp_path: Path) -> None:
