@@ -29,6 +29,8 @@ from harness.types import BenchError, Case, Result, Status
 Listen = Callable[[protocol.Touch], None]
 
 START_SECONDS = 180.0
+#: A longer line is no answer: what floods the pipe must not fill the runner's memory.
+LONGEST_ANSWER = 1 << 22
 
 
 class Executor(Protocol):
@@ -128,6 +130,8 @@ class WorkerExecutor:
                 return
             except WorkerDied as death:
                 self._discard(interpreted)
+                if not pending:  # it died while it let go of tensors, after the last row
+                    return
                 guilty = touched[-1] if touched and touched[-1] in pending else next(iter(pending))
                 yield Result(pending.pop(guilty), death.status, death.reason)
 
@@ -166,6 +170,7 @@ class _Child:
     process: subprocess.Popen[bytes]
     pipe: int
     log: Path
+    log_start: int
     ready: protocol.Ready = field(init=False)
     buffer: bytes = b""
 
@@ -175,6 +180,7 @@ class _Child:
         read_end, write_end = os.pipe()
         log.parent.mkdir(parents=True, exist_ok=True)
         with open(log, "ab") as printed:
+            log_start = printed.tell()
             process = subprocess.Popen(
                 [*command, str(write_end)],
                 stdin=subprocess.PIPE,
@@ -185,7 +191,7 @@ class _Child:
                 start_new_session=True,
             )
         os.close(write_end)
-        child = cls(process, read_end, log)
+        child = cls(process, read_end, log, log_start)
         try:
             child.send(start)
             child.ready = child._first_answer()
@@ -222,8 +228,9 @@ class _Child:
 
     def _line(self, deadline: float, timeout: float) -> bytes:
         while b"\n" not in self.buffer:
-            ready, _, _ = select.select([self.pipe], [], [], max(0.0, deadline - time.monotonic()))
-            if not ready:
+            left = max(0.0, deadline - time.monotonic())
+            ready, _, _ = select.select([self.pipe], [], [], left)
+            if not ready or not left:
                 raise WorkerDied(
                     Status.TIMEOUT, f"no sign of life for {timeout:g} s; raise `timeout` if it needs more"
                 )
@@ -231,6 +238,8 @@ class _Child:
             if not chunk:
                 raise self._death()
             self.buffer += chunk
+            if len(self.buffer) > LONGEST_ANSWER:
+                raise WorkerDied(Status.ERROR, "unreadable answer from the worker: a line without an end")
         line, _, self.buffer = self.buffer.partition(b"\n")
         return line
 
@@ -250,7 +259,7 @@ class _Child:
             return WorkerDied(Status.CRASHED, f"crashed with {signal.Signals(-code).name}")
         if code == 0:
             return WorkerDied(Status.ERROR, "the worker exited with code 0 and without a result")
-        last = _last_line(self.log)
+        last = _last_line(self.log, self.log_start)
         return WorkerDied(Status.ERROR, f"the worker exited with code {code} and without a result: {last}")
 
     def kill(self) -> None:
@@ -265,6 +274,8 @@ class _Child:
             os.close(self.pipe)
 
 
-def _last_line(log: Path) -> str:
-    lines = log.read_text("utf-8", "replace").strip().splitlines() if log.exists() else []
+def _last_line(log: Path, start: int) -> str:
+    """The last line that a child printed; earlier children wrote the bytes before `start`."""
+    printed = log.read_bytes()[start:] if log.exists() else b""
+    lines = printed.decode("utf-8", "replace").strip().splitlines()
     return lines[-1] if lines else "it printed nothing"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -29,6 +30,10 @@ def misbehave(name: str, answers: int) -> None:
     elif name == "babbles":
         os.write(answers, b"Traceback: no answer at all\n")
         time.sleep(3600)
+    elif name == "floods":
+        with contextlib.suppress(OSError):
+            while True:
+                os.write(answers, b"x" * 65536)
     elif name == "prints":
         print('{"kind": "done"} junk on standard output', flush=True)
         print("and on standard error", file=sys.stderr, flush=True)
@@ -59,6 +64,8 @@ def main() -> None:
                 misbehave(case.implementation, answers)
             for case in request.cases:
                 say(protocol.Measured(row(case)))
+            if request.cases[-1].implementation == "dies_after_its_row":
+                os._exit(9)
             say(protocol.Done())
 
 

@@ -25,6 +25,7 @@ OUTCOMES = {
     "exits": (Status.ERROR, "code 0 and without a result"),
     "fails": (Status.ERROR, "code 3"),
     "babbles": (Status.ERROR, "unreadable answer"),
+    "floods": (Status.ERROR, "a line without an end"),
 }
 
 
@@ -71,6 +72,17 @@ def test_a_bad_probe_is_a_row(executor: WorkerExecutor, name: str) -> None:
 def test_what_a_case_prints_is_no_answer(executor: WorkerExecutor) -> None:
     assert measured(executor, "prints")["prints"].status is Status.OK
     assert "junk on standard output" in executor.log.read_text()
+
+
+def test_a_worker_that_dies_after_its_last_row_costs_nothing(executor: WorkerExecutor) -> None:
+    rows = measured(executor, "first", "dies_after_its_row")
+    assert [row.status for row in rows.values()] == [Status.OK, Status.OK]
+    assert measured(executor, "next")["next"].status is Status.OK
+
+
+def test_a_reason_quotes_no_earlier_worker(executor: WorkerExecutor) -> None:
+    executor.log.write_text("Traceback of a worker before\n")
+    assert measured(executor, "fails")["fails"].reason.endswith("it printed nothing")
 
 
 def test_a_worker_that_cannot_start_says_why(tmp_path: Path) -> None:
