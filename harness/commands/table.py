@@ -29,8 +29,9 @@ def show_table(run_folder: Path, console: Console, *, as_json: bool, strict: boo
         print(json.dumps([asdict(row) for row in table.rows], allow_nan=False, ensure_ascii=False))
     else:
         console.print(_drawn(table.rows))
-        for words in table.left_out:
-            console.print(words)
+        for words in (table.checked, *table.left_out):
+            if words:
+                console.print(words)
     if strict and (refuted := [row for row in table.rows if row.word == "refuted"]):
         raise Refuted("; ".join(_sentence(row) for row in refuted))
 

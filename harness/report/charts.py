@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harness.report.impossible import why_impossible
 from harness.report.outcomes import STATUS_WORDS, told_once
-from harness.report.records import Facet, Records, measured, size_of
+from harness.report.records import TIMES, Facet, Records, measured, size_of
 from harness.report.sweeps import overhead_limit
 from harness.report.units import name as name_of
 from harness.report.units import shown
@@ -29,12 +30,17 @@ _OTHER_WORDS = {NO_ROW: "no row", NO_VALUE: "not measured", ZERO: "exactly 0"}
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One measured point; overhead: whether fixed overhead hides the growth here."""
+    """One measured point.
+
+    overhead    whether fixed overhead hides the growth here
+    impossible  whether the time cannot be
+    """
 
     x: float
     measurement: Measurement
     overhead: bool
     title: str
+    impossible: bool = False
 
     @property
     def y(self) -> float:
@@ -120,6 +126,8 @@ class Chart:
         words = [f"{letter} {letter_words(letter)}" for letter in letters]
         if any(p.overhead for s in self.series for p in s.points):
             words.append("hollow: overhead-bound")
+        if names := [s.name for s in self.series if any(p.impossible for p in s.points)]:
+            words.append(f"impossible, not fast: {', '.join(names)}")
         return ", ".join(words)
 
 
@@ -191,17 +199,18 @@ def _series(
         found = measured(result, metric) if result else None
         if found and found.value > 0:
             bound = limit is not None and x <= limit
-            points.append(Point(x, found, bound, _title(name, axis, x, found, bound)))
+            why = why_impossible(result) if result and metric in TIMES else ""
+            points.append(Point(x, found, bound, _title(name, axis, x, found, bound, why), bool(why)))
         else:
             gaps.append(Gap(x, *_gap(result, found, metric)))
     return Series(name, index, tuple(points), tuple(gaps))
 
 
-def _title(name: str, axis: str, x: float, m: Measurement, overhead: bool) -> str:
+def _title(name: str, axis: str, x: float, m: Measurement, overhead: bool, why: str) -> str:
     interval = ""
     if m.low is not None and m.high is not None:
         interval = f" [{shown(m.low, m.unit)}, {shown(m.high, m.unit)}]"
-    tail = ", overhead-bound" if overhead else ""
+    tail = (", overhead-bound" if overhead else "") + (f", impossible: {why}" if why else "")
     return f"{name}, {axis} {x:g}: {shown(m.value, m.unit)}{interval}{tail}"
 
 

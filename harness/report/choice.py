@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 
 from harness.report.accuracy import FLOOR
+from harness.report.impossible import why_impossible
 from harness.report.records import Facet, Records, measured, size_of
 from harness.report.sweeps import Sweep, fit_of, ordered
 from harness.types import Measurement, Result
@@ -78,7 +79,7 @@ class Reach:
 
 
 def fastest(records: Records) -> tuple[Fastest, ...]:
-    """The fastest correct implementation of every problem that was timed."""
+    """The fastest correct implementation of every problem that was timed in a possible time."""
     found = (_fastest(records, problem) for problem in records.problems())
     return tuple(choice for choice in found if choice)
 
@@ -103,7 +104,7 @@ def _fastest(records: Records, problem: Facet) -> Fastest | None:
 def _timed(records: Records, problem: Facet) -> Iterable[Timed]:
     for result in problem.results:
         time = measured(result, records.time)
-        if time is not None and time.value > 0:
+        if time is not None and time.value > 0 and not why_impossible(result):
             card = records.cards[result.case.implementation]
             yield Timed(card.name, card.exact, time, result)
 

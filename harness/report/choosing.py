@@ -6,9 +6,26 @@ from collections.abc import Iterable, Sequence
 
 from harness.report import choice, outcomes
 from harness.report.grid import DASH, Cell, Grid, columns
+from harness.report.impossible import why_impossible
 from harness.report.records import Records, words
 from harness.report.units import brief, shown
 from harness.report.units import name as name_of
+from harness.types import Result
+
+
+def impossible(records: Records) -> Grid:
+    """Rows whose time cannot be: none of them is a candidate."""
+    groups: dict[tuple[str, str], list[Result]] = {}
+    for result in records.results:
+        if why := why_impossible(result):
+            groups.setdefault((result.case.implementation, outcomes.without_numbers(why)), []).append(result)
+    rows = tuple(
+        (name, Cell("impossible", "bad"), outcomes.told_once(map(why_impossible, found)), where)
+        for (name, _), found in groups.items()
+        if (where := outcomes.where(records, found))
+    )
+    head = ("implementation", "verdict", "why", "where")
+    return Grid("Times that cannot be, left out of every comparison of speed", head, rows)
 
 
 def fastest(records: Records, choices: Sequence[choice.Fastest]) -> Grid:

@@ -30,6 +30,12 @@ GLOSSARY = (
         "the reason says what would settle it.",
     ),
     (
+        "Impossible",
+        "A time below what the device's peak arithmetic and bandwidth allow for the work that exact "
+        "attention or the counts require, or flat over 16 × the length while the work grows. It is never "
+        "fast: what was timed is not what was claimed.",
+    ),
+    (
         "≤",
         "O(f) is an upper bound: a cost that grows more slowly than declared keeps it.",
     ),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from harness.report.accuracy import FLOOR, RULE, ErrorRow, worst_exact
 from harness.report.choice import Fastest
+from harness.report.impossible import why_impossible
 from harness.report.records import Records, describe
 from harness.report.tables import ComplexityRow, ComplexityTable
 from harness.report.units import pretty, shown
@@ -17,14 +18,22 @@ def answer(
     """Short sentences: who is fastest, how time and memory grow, who errs most."""
     if not records.results:
         return ("Nothing was measured.",)
-    said = [*_speed(records, choices), *_growth(table), *_error(errors)]
+    said = [*_impossible(records), *_speed(records, choices), *_growth(table), *_error(errors)]
     return tuple(said) or ("No case ended with a measurement; the reasons are below.",)
+
+
+def _impossible(records: Records) -> Iterable[str]:
+    names = dict.fromkeys(r.case.implementation for r in records.results if why_impossible(r))
+    if names:
+        yield f"Impossible, not fast: {', '.join(names)}; the reasons stand below."
 
 
 def _speed(records: Records, choices: Sequence[Fastest]) -> Iterable[str]:
     if not choices:
         asked = "latency" in records.run.suite.get("metrics", ["latency"])
-        yield "No exact implementation was timed." if asked else "This suite does not measure time."
+        cannot_be = any(why_impossible(r) for r in records.results)
+        timed = "timed in a possible time" if cannot_be else "timed"
+        yield f"No exact implementation was {timed}." if asked else "This suite does not measure time."
         return
     last = next((c for c in reversed(choices) if len(c.tied) + len(c.others) > 1), choices[-1])
     winners = " and ".join(t.name for t in last.tied)

@@ -71,7 +71,7 @@ def not_ok(records: Records) -> list[tuple[Status, str, str, list[Result]]]:
     groups: dict[tuple[Status, str, str], list[Result]] = {}
     for r in records.results:
         if r.status is not Status.OK:
-            groups.setdefault((r.status, r.case.implementation, _kind(r.reason)), []).append(r)
+            groups.setdefault((r.status, r.case.implementation, without_numbers(r.reason)), []).append(r)
     ordered = sorted(groups.items(), key=lambda item: _ORDER[item[0][0]])
     return [(status, name, told_once(r.reason for r in rows), rows) for (status, name, _), rows in ordered]
 
@@ -80,14 +80,15 @@ def told_once(reasons: Iterable[str]) -> str:
     """Reasons that differ in their numbers alone are told once, with how many more there are."""
     kinds: dict[str, dict[str, None]] = {}
     for reason in reasons:
-        kinds.setdefault(_kind(reason), {})[reason] = None
+        kinds.setdefault(without_numbers(reason), {})[reason] = None
     return "; ".join(
         next(iter(alike)) + (f" (and {len(alike) - 1} alike but for the numbers)" if len(alike) > 1 else "")
         for alike in kinds.values()
     )
 
 
-def _kind(reason: str) -> str:
+def without_numbers(reason: str) -> str:
+    """A reason without its numbers."""
     return re.sub(r"\d[\d.,]*(e[+-]?\d+)?", "#", reason)
 
 

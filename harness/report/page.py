@@ -26,6 +26,7 @@ from harness.report import (
 )
 from harness.report.glossary import GLOSSARY
 from harness.report.grid import NUMERIC_CSS, Grid, capped
+from harness.report.impossible import marked
 from harness.report.records import Records, arrange, words
 from harness.report.tables import tabulate
 from harness.store import read_rows, read_run
@@ -56,7 +57,7 @@ def render(run_folder: Path, output: Path) -> None:
 
 def page(run: Run, rows: Iterable[Result]) -> str:
     """The page of a run: a pure function, the same bytes for the same input."""
-    records = arrange(run, rows)
+    records = marked(arrange(run, rows))
     script = Markup((_HERE / "script.js").read_text("utf-8"))
     style = Markup((_HERE / "style.css").read_text("utf-8") + NUMERIC_CSS)
     template = _environment().get_template("template.html")
@@ -97,6 +98,8 @@ def _content(records: Records) -> Mapping[str, Any]:
         "growth": sections.complexity(records, growth, ("time", "peak memory")),
         "counts": sections.complexity(records, growth, ("FLOPs", "bytes")),
         "growth_left_out": growth.left_out,
+        "growth_checked": growth.checked,
+        "impossible": capped(choosing.impossible(records), MOST),
         "fastest": capped(choosing.fastest(records, choices), MOST),
         "crossovers": capped(choosing.crossovers(records, crossings), MOST),
         "reaches": capped(choosing.reaches(records), MOST),

@@ -7,13 +7,20 @@ from collections.abc import Iterable, Sequence
 from harness.report import accuracy, outcomes
 from harness.report.charts import Chart, Gap, Point
 from harness.report.grid import DASH, Cell, Grid, columns
+from harness.report.impossible import why_impossible
 from harness.report.records import Records, measured
 from harness.report.tables import ComplexityRow, ComplexityTable, Exponent
 from harness.report.units import Scale, brief, pretty, scale_for, shown
 from harness.report.units import name as name_of
 from harness.types import Result
 
-VERDICT_LOOKS = {"confirmed": "good", "refuted": "bad", "inconclusive": "doubt", "insufficient data": "doubt"}
+VERDICT_LOOKS = {
+    "confirmed": "good",
+    "refuted": "bad",
+    "impossible": "bad",
+    "inconclusive": "doubt",
+    "insufficient data": "doubt",
+}
 
 
 def complexity(records: Records, table: ComplexityTable, quantities: Sequence[str]) -> Grid:
@@ -154,7 +161,8 @@ def efficiency(records: Records) -> Grid:
 def _rates(records: Records, implementation: str, rates: Sequence[str]) -> list[Cell | str]:
     cells: list[Cell | str] = []
     for rate in rates:
-        rows = [r for r in records.results if r.case.implementation == implementation and measured(r, rate)]
+        own = [r for r in records.results if r.case.implementation == implementation]
+        rows = [r for r in own if measured(r, rate) and not why_impossible(r)]
         if not rows:
             return []
         best = max(rows, key=lambda r: r.metrics[rate].value)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.complexity import Fit, LawError, parse_law
+from harness.report.impossible import checked, marked, why_impossible
 from harness.report.records import TIMES, Records, arrange, measured, size_of
 from harness.report.sweeps import (
     INSUFFICIENT,
@@ -25,6 +26,7 @@ from harness.report.units import name as name_of
 from harness.types import Result, Run
 
 NOT_MEASURED = "not measured"
+IMPOSSIBLE = "impossible"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +66,8 @@ class ComplexityRow:
     claim          its growth in this variable alone, or ""
     counted, measured   exponents; None without enough sizes
     basis          the metric that the verdict rests on, or ""
-    word, reason   "confirmed", "refuted", "inconclusive", "insufficient data", "not measured" or
-                   "not claimed", and why
+    word, reason   "confirmed", "refuted", "inconclusive", "impossible", "insufficient data", "not
+                   measured" or "not claimed", and why; an impossible time is neither judged nor predicted
     bound, bound_reason  the same for the law as an upper bound
     law, probability, share  the most probable law, its probability, its share of the cost at the largest size
     predictions    (size, low, middle, high) at 2 and 4 times the largest size
@@ -97,22 +99,23 @@ class ComplexityRow:
 
 @dataclass(frozen=True, slots=True)
 class ComplexityTable:
-    """The rows, and in words what was left out."""
+    """The rows, in words what was left out, and in words against which peaks times were held."""
 
     rows: tuple[ComplexityRow, ...]
     left_out: tuple[str, ...]
+    checked: str = ""
 
 
 def complexity_table(run: Run, rows: Iterable[Result]) -> ComplexityTable:
     """The complexity table of a run: every variable that was swept, every implementation, every quantity."""
-    return tabulate(arrange(run, rows))
+    return tabulate(marked(arrange(run, rows)))
 
 
 def tabulate(records: Records) -> ComplexityTable:
-    """The complexity table of arranged records."""
+    """The complexity table of arranged records whose impossible rows are marked."""
     kept, left = within_budget(list(sweeps(records)))
     rows = tuple(row for sweep in kept for row in _rows(sweep))
-    return ComplexityTable(rows, left)
+    return ComplexityTable(rows, left, checked(records))
 
 
 def _rows(sweep: Sweep) -> Iterable[ComplexityRow]:
@@ -121,7 +124,14 @@ def _rows(sweep: Sweep) -> Iterable[ComplexityRow]:
         times = (sweep.records.time,) if quantity.name == "time" else quantity.measured
         seen = _first(sweep, [metric for metric in times if metric])
         if counted or seen:
-            yield _row(sweep, quantity, counted, seen)
+            row = _row(sweep, quantity, counted, seen)
+            why = why_impossible(*sweep.results) if quantity.name == "time" else ""
+            yield _impossible(row, why) if why else row
+
+
+def _impossible(row: ComplexityRow, why: str) -> ComplexityRow:
+    """What cannot be confirms nothing and predicts nothing."""
+    return replace(row, word=IMPOSSIBLE, reason=why, bound="", bound_reason="", predictions=())
 
 
 def _first(sweep: Sweep, metrics: Iterable[str]) -> str:
