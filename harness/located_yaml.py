@@ -33,12 +33,11 @@ class LocatedYaml:
         node: Any = self.tree
         line = 0
         for step in place:
-            if isinstance(node, CommentedMap) and step in node:
-                line = node.lc.key(step)[0]
-            elif isinstance(node, CommentedSeq) and isinstance(step, int) and step < len(node):
-                line = node.lc.item(step)[0]
-            else:
+            # What is merged in (`<<`) or tagged has no marks: the enclosing key's line then.
+            marks = node.lc.data if isinstance(node, CommentedMap | CommentedSeq) else None
+            if not marks or step not in marks:
                 break
+            line = marks[step][0]
             node = node[step]
         return line + 1
 
@@ -72,8 +71,10 @@ def _parse(path: Path, text: str) -> Any:
         mark = error.problem_mark or error.context_mark
         where = f":{mark.line + 1}" if mark else ""
         raise SuiteError(f"{path}{where}: not YAML: {error.problem or error.context}") from None
-    except YAMLError as error:
-        raise SuiteError(f"{path}: not YAML: {str(error).splitlines()[0]}") from None
+    except (YAMLError, ValueError, TypeError, RecursionError) as error:
+        # ruamel.yaml lets through what Python makes of endless digits, deep nesting and odd tags.
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise SuiteError(f"{path}: not YAML that a suite can hold: {reason}") from None
 
 
 def parse_value(text: str) -> Any:

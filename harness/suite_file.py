@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -20,6 +20,11 @@ from implementations.registry import UnknownName
 
 AxisValue = bool | int | float | str
 DeviceKind = Literal["cpu", "cuda"]
+#: A century is for ever, and still a number that every clock takes.
+LONGEST_SECONDS = 3.2e9
+Seconds = Annotated[float, Field(gt=0, lt=LONGEST_SECONDS)]
+#: What torch takes for a length or a seed.
+LARGEST = 2**63
 ClaimedQuantity = Literal["time", "memory", "flops", "bytes"]
 
 
@@ -33,22 +38,22 @@ class _Overrides(_Strict):
     implementations: list[str] | None = None
     axes: dict[str, AxisValue | list[AxisValue]] = Field(default_factory=dict)
     metrics: list[str] | None = None
-    budget: float | None = Field(default=None, gt=0)
-    timeout: float | None = Field(default=None, gt=0)
+    budget: Seconds | None = None
+    timeout: Seconds | None = None
 
 
 class _SuiteFile(_Strict):
     """The keys of a suite file."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)
     question: str = ""
     operation: str = "attention"
     implementations: list[str]
     axes: dict[str, AxisValue | list[AxisValue]]
     metrics: list[str] = ["latency", "memory", "accuracy", "counts", "throughput"]
-    budget: float = Field(default=300.0, gt=0)
-    timeout: float = Field(default=120.0, gt=0)
-    seed: int = 0
+    budget: Seconds = 300.0
+    timeout: Seconds = 120.0
+    seed: int = Field(default=0, ge=0, lt=LARGEST)
     inputs: str = "randn"
     claims: dict[str, dict[ClaimedQuantity, str]] = Field(default_factory=dict)
     devices: dict[DeviceKind, _Overrides] = Field(default_factory=dict)
@@ -186,12 +191,13 @@ def _axes(
     given: dict[str, Any] = {**file.axes, **override.axes, **settings}
     types = axis_types(found)
     axes: dict[str, tuple[Scalar, ...]] = {}
-    for axis, values in given.items():
+    for axis, values in (given | {"seed": file.seed, "distribution": file.inputs}).items():
         fail = _failing(source, where, axis, settings)
+        if axis in given and axis in _TOP_LEVEL:
+            raise fail(f"this is no axis; write `{_TOP_LEVEL[axis]}: …` at the top of the suite")
         if axis not in types:
             raise fail(f"unknown axis{hint(axis, types)}")
         axes[axis] = tuple(_axis_values(values, types[axis], fail))
-    axes |= {"seed": (file.seed,), "distribution": (file.inputs,)}
     try:
         for _ in problems(found, axes):
             pass
@@ -204,14 +210,20 @@ def _axes(
 def _failing(source: LocatedYaml, where: Mapping[str, Place], axis: str, settings: Mapping[str, Any]) -> Any:
     if axis in settings:
         return lambda message: SuiteError(f"--set {axis}: {message}")
-    key = {"seed": ("seed",), "distribution": ("inputs",)}.get(axis, ("axes", axis))
+    key = (_TOP_LEVEL[axis],) if axis in _TOP_LEVEL else ("axes", axis)
     return lambda message: source.error(where.get(axis, key), message)
+
+
+#: What a problem is drawn with: one for the whole suite, given under these keys.
+_TOP_LEVEL = {"seed": "seed", "distribution": "inputs"}
 
 
 def _axis_values(values: Any, kind: Any, fail: Any) -> Iterable[Scalar]:
     for value in values if isinstance(values, list) else [values]:
         if isinstance(value, float) and value.is_integer() and not isinstance(value, bool):
             value = int(value)  # 1e3 is a float in YAML 1.2 and a fine length
+        if isinstance(value, int) and abs(value) >= LARGEST:
+            raise fail("is larger than any tensor")
         try:
             yield TypeAdapter(kind).validate_python(value, strict=True)
         except ValidationError as error:

@@ -177,10 +177,13 @@ def load(operation: str) -> None:
 def load_plugin(path: Path) -> ModuleType:
     """Import a user's file of implementations.
 
-    Raises FileNotFoundError when there is no such file; what the file itself raises passes through.
+    Raises FileNotFoundError when there is no such file and ValueError when its name is none of Python; what the
+    file itself raises passes through.
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such plugin file")
+    if path.suffix != ".py":
+        raise ValueError("a plugin is a Python file; its name ends in .py")
     spec = importlib.util.spec_from_file_location(f"attnbench_plugin_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None

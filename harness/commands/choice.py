@@ -13,7 +13,7 @@ from harness.devices.select import resolve
 from harness.executor import WorkerExecutor
 from harness.located_yaml import SuiteError, parse_value
 from harness.suite import Suite
-from harness.suite_file import read_suite
+from harness.suite_file import LONGEST_SECONDS, read_suite
 from harness.types import BenchError
 from implementations import registry
 
@@ -44,8 +44,8 @@ class Choice:
         suite = read_suite(path, name.partition(":")[0], parse_settings(settings))
         suite = join(suite, joining).select(only, skip)
         if budget is not None:
-            if budget <= 0:
-                raise SuiteError(f"--budget {budget:g}: must be more than 0 seconds")
+            if not 0 < budget < LONGEST_SECONDS:  # false for nan as well
+                raise SuiteError(f"--budget {budget:g}: must be a number of seconds, more than 0")
             suite = replace(suite, budget=budget)
         return cls(suite, name, tuple(str(plugin.resolve()) for plugin in plugins))
 
@@ -65,7 +65,7 @@ def load_plugins(paths: Sequence[Path]) -> list[str]:
     for path in paths:
         try:
             registry.load_plugin(path)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a script that exits must not end the run as a success
             raise BenchError(f"--plugin {path}: {type(error).__name__}: {error}") from error
     names = [known.name for known in registry.implementations() if known.name not in before]
     if paths and not names:
@@ -89,6 +89,6 @@ def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
             raise SuiteError(f"--set {setting}: write axis=value or axis=value,value")
         try:
             parsed[axis.strip()] = parse_value(f"[{text.strip().strip('[]')}]")
-        except YAMLError:
+        except (YAMLError, ValueError, TypeError, RecursionError):
             raise SuiteError(f"--set {setting}: {text!r} is no list of values") from None
     return parsed

@@ -126,12 +126,16 @@ def test_a_mistake_runs_nothing(suite: Path) -> None:
         (["--set", "seqlen=3"], "did you mean 'seq_len'"),
         (["--set", "seq_len"], "write axis=value"),
         (["--budget", "0"], "more than 0"),
+        (["--budget", "nan"], "more than 0"),
+        (["--budget", "inf"], "must be a number"),
+        (["--plugin", "exits.py"], "--plugin exits.py: SystemExit: 0"),
         (["--plugin", "none.py"], "no such plugin file"),
         (["--device", "tpu"], "tpu"),
         (["--resume"], "no unfinished run"),
     ],
 )
 def test_a_bad_option_is_a_sentence(suite: Path, options: list[str], words: str) -> None:
+    (suite.parent / "exits.py").write_text("raise SystemExit(0)\n")
     done = bench("run", suite, *options, cwd=suite.parent, expect=2)
     assert words in done.stderr
     assert "Traceback" not in done.stderr

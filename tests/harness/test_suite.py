@@ -92,6 +92,16 @@ MISTAKES = {
     "claim unreadable": (GOOD + "claims: {naive: {time: n^^2}}\n", 8, "claims.naive.time", "n^^2"),
     "claim in another variable": (
         GOOD + "claims: {naive: {time: k^2}}\n", 8, "claims.naive.time", "known: batch"),
+    "odd tag": (GOOD + "claims: !!omap [a: 1]\n", 8, "claims", "valid dictionary"),
+    "merged axis": (
+        GOOD + "devices:\n  cpu:\n    axes: &one {head: 1}\n  cuda:\n    axes: {<<: *one}\n",
+        10, "cpu.axes.head", "did you mean 'heads'"),
+    "endless budget": (GOOD + "budget: .inf\n", 8, "budget", "less than"),
+    "overflowing timeout": (GOOD + "timeout: 1e400\n", 8, "timeout", "less than"),
+    "a seed that is none": (GOOD + "seed: -1\n", 8, "seed", "greater than or equal to 0"),
+    "no machine's length": (GOOD.replace("[64, 128]", "1e300"), 6, "axes.seq_len", "larger than any tensor"),
+    "unknown distribution": (GOOD + "inputs: randm\n", 8, "inputs", "'randn' or 'uniform', got 'randm'"),
+    "seed among the axes": (GOOD + "  seed: 3\n", 8, "axes.seed", "write `seed: …` at the top"),
     "broken YAML": (GOOD + "metrics: [latency\n", 9, "", "not YAML"),
 }  # fmt: skip
 
@@ -106,6 +116,12 @@ def test_a_mistake_names_file_line_key_and_fix(tmp_path: Path, mistake: str) -> 
     assert key in message
     assert fix in message
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("text", ["a: " + "[" * 3000, "budget: 1" + "0" * 5000])
+def test_what_no_parser_can_hold_is_one_message(tmp_path: Path, text: str) -> None:
+    with pytest.raises(SuiteError, match="study.yaml: not YAML that a suite can hold"):
+        read(tmp_path, text)
 
 
 def test_yaml_1_2_numbers(tmp_path: Path) -> None:
