@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise
 
+from harness.complexity import Frontier, frontier
 from harness.report.accuracy import FLOOR
 from harness.report.impossible import why_impossible
 from harness.report.records import Facet, Records, measured, size_of
@@ -47,26 +46,11 @@ class Fastest:
 
 
 @dataclass(frozen=True, slots=True)
-class Crossover:
-    """Below `size` the first is faster, above it the second.
-
-    low, high  the sizes between which the intervals do not tell them apart: the last at which the first
-               is clearly faster and the first at which the second is
-    """
-
-    setting: str
-    below: str
-    above: str
-    size: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
 class Reach:
     """How far one implementation was measured along the swept axis, and what ended it.
 
-    fits  the largest size whose peak memory is predicted to fit the device, or None where unknown
+    fits  the largest size whose peak memory is predicted to fit the device, with its 95 % interval, or
+          None where unknown
     open  whether even the largest size that was extrapolated to fits
     """
 
@@ -74,7 +58,7 @@ class Reach:
     implementation: str
     largest: float
     beyond: Result | None
-    fits: float | None
+    fits: Frontier | None
     open: bool
 
 
@@ -124,56 +108,6 @@ def bottom(m: Measurement) -> float:
     return m.value if m.low is None else m.low
 
 
-def crossovers(records: Records) -> tuple[Crossover, ...]:
-    """Where one implementation overtakes another for good, along the swept axis."""
-    if records.sweep is None:
-        return ()
-    return tuple(
-        crossing
-        for facet in records.facets(records.sweep)
-        for pair in combinations([name for name in records.cards if name != FLOOR], 2)
-        if (crossing := _crossing(records, facet, *pair))
-    )
-
-
-def _crossing(records: Records, facet: Facet, one: str, other: str) -> Crossover | None:
-    """The single change of sign of the difference, if both ends of the sweep are clear."""
-    shared = _shared(records, facet, one, other)
-    clear = [(size, _order(a, b)) for size, a, b in shared if _order(a, b)]
-    changes = [(left, right) for left, right in pairwise(clear) if left[1] != right[1]]
-    if len(changes) != 1:
-        return None
-    (low, order), (high, _) = changes[0]
-    below, above = (one, other) if order < 0 else (other, one)
-    size = _meeting([point for point in shared if low <= point[0] <= high])
-    return Crossover(facet.label, below, above, size, low, high)
-
-
-def _shared(
-    records: Records, facet: Facet, one: str, other: str
-) -> list[tuple[float, Measurement, Measurement]]:
-    assert records.sweep is not None
-    times = [
-        {size_of(r, records.sweep): m for r in facet.of(name) if (m := measured(r, records.time)) and m.value}
-        for name in (one, other)
-    ]
-    return [(size, times[0][size], times[1][size]) for size in sorted(times[0]) if size in times[1]]
-
-
-def _order(a: Measurement, b: Measurement) -> int:
-    """-1 when a is clearly faster, 1 when b is, 0 when the intervals overlap."""
-    return -1 if top(a) < bottom(b) else 1 if top(b) < bottom(a) else 0
-
-
-def _meeting(points: Sequence[tuple[float, Measurement, Measurement]]) -> float:
-    """Where the log ratio of the two, straight between sizes, first changes sign."""
-    ratios = [(math.log(size), math.log(a.value / b.value)) for size, a, b in points]
-    for (x0, r0), (x1, r1) in pairwise(ratios):
-        if r0 * r1 <= 0 and r0 != r1:
-            return math.exp(x0 - r0 * (x1 - x0) / (r1 - r0))
-    return math.exp(ratios[-1][0])
-
-
 def reaches(records: Records) -> tuple[Reach, ...]:
     """The largest size of each implementation that was measured, with the first row beyond it."""
     if records.sweep is None:
@@ -202,8 +136,8 @@ def capacity(records: Records) -> float | None:
     return float(known) if isinstance(known, int | float) and known > 0 else None
 
 
-def _largest_fitting(records: Records, facet: Facet, name: str) -> tuple[float | None, bool]:
-    """Extrapolates the law of peak memory, up to 2⁶ times the sweep; whether even that fits."""
+def _largest_fitting(records: Records, facet: Facet, name: str) -> tuple[Frontier | None, bool]:
+    """The engine's memory frontier up to 2⁶ times the sweep; whether even that fits."""
     memory, axis, limit = records.memory, records.sweep or "", capacity(records)
     if memory is None or limit is None:
         return None, False
@@ -211,6 +145,7 @@ def _largest_fitting(records: Records, facet: Facet, name: str) -> tuple[float |
     fit = fit_of(Sweep(records, name, axis, axis, facet.label, rows), memory)
     if fit is None:
         return None, False
-    sizes = [size_of(rows[-1], axis) * 2 ** (step / 8) for step in range(-8 * OCTAVES, 8 * OCTAVES + 1)]
-    fitting = [size for size, row in zip(sizes, fit.predict(sizes).tolist(), strict=True) if row[1] <= limit]
-    return (fitting[-1], len(fitting) == len(sizes)) if fitting else (None, False)
+    furthest = size_of(rows[-1], axis) * 2**OCTAVES
+    if fit.predict(furthest)[0, 1] <= limit:
+        return Frontier(furthest, furthest, furthest, True), True
+    return frontier(fit, limit, furthest), False

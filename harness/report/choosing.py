@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from harness.report import choice, outcomes
+from harness.report.crossing import Crossings, Crossover
 from harness.report.grid import DASH, Cell, Grid, columns
 from harness.report.impossible import why_impossible
 from harness.report.records import Records, words
@@ -96,26 +97,29 @@ def _approximate(others: Sequence[choice.Timed], best: float) -> Cell:
     return Cell(cell.text, note=cell.note + cost)
 
 
-def crossovers(records: Records, found: Sequence[choice.Crossover]) -> Grid:
+def crossovers(records: Records, crossings: Crossings) -> Grid:
     """Where one overtakes another."""
     axis = records.sweep or "size"
-    setting = any(crossing.setting for crossing in found)
-    head = (*(["at"] if setting else []), "faster below", "faster above", axis, "not told apart within")
-    rows = tuple(tuple(_crossover(crossing, setting)) for crossing in found)
-    caption = (
-        f"Crossovers along {axis}: where the times meet, and the measured sizes on either side whose "
-        "intervals do not overlap"
-    )
-    return Grid(caption, head, rows, columns(head, axis))
+    setting = any(crossing.setting for crossing in crossings.found)
+    head = (*(["at"] if setting else []), "faster below", "faster above", axis, "95 % interval")
+    rows = tuple(tuple(_crossover(crossing, setting)) for crossing in crossings.found)
+    left = f"; {crossings.left_out} more pairs were not compared" if crossings.left_out else ""
+    caption = f"Crossovers along {axis}: where the fitted times of two implementations meet{left}"
+    return Grid(caption, head, rows, columns(head, axis), picks=columns(head, "at"))
 
 
-def _crossover(crossing: choice.Crossover, setting: bool) -> Iterable[str]:
+def _crossover(crossing: Crossover, setting: bool) -> Iterable[Cell | str]:
     if setting:
         yield crossing.setting
     yield crossing.below
     yield crossing.above
-    yield f"{crossing.size:.3g}" if crossing.size < 1000 else f"{crossing.size:.0f}"
-    yield f"{crossing.low:g} to {crossing.high:g}"
+    yield Cell(_size(crossing.size), note="beyond what both measured" if crossing.extrapolated else "")
+    yield f"{_size(crossing.low)} to {_size(crossing.high)}"
+
+
+def _size(size: float) -> str:
+    """Three digits, and no exponent."""
+    return f"{float(f'{size:.2e}'):,g}" if size < 1000 else f"{float(f'{size:.2e}'):,.0f}"
 
 
 def reaches(records: Records) -> Grid:
@@ -130,7 +134,9 @@ def reaches(records: Records) -> Grid:
     rows = tuple(tuple(_reach(reach, axis, setting, bool(predicted))) for reach in found)
     caption = f"How far each implementation goes along {axis}"
     caption += (
-        ", and the size up to which its peak memory is predicted to fit the device" if predicted else ""
+        ", and the size up to which its peak memory beyond the inputs is predicted to fit the device"
+        if predicted
+        else ""
     )
     return Grid(caption, head, rows, columns(head, f"largest {axis} measured", predicted))
 
@@ -142,7 +148,16 @@ def _reach(reach: choice.Reach, axis: str, setting: bool, predicted: bool) -> It
     yield f"{reach.largest:g}"
     yield Cell(_beyond(reach, axis), "" if reach.beyond else "muted")
     if predicted:
-        yield f"{'more than' if reach.open else 'about'} {_rounded(reach.fits)}" if reach.fits else DASH
+        yield _fits(reach)
+
+
+def _fits(reach: choice.Reach) -> Cell:
+    if reach.fits is None:
+        return DASH
+    low, middle, high = map(_rounded, (reach.fits.low, reach.fits.mid, reach.fits.high))
+    if reach.open:
+        return Cell(f"more than {middle}")
+    return Cell(f"about {middle}", note="" if low == high else f"{low} to {high}")
 
 
 def _rounded(size: float) -> str:

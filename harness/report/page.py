@@ -18,6 +18,7 @@ from harness.report import (
     charts,
     choice,
     choosing,
+    crossing,
     figures,
     headline,
     outcomes,
@@ -90,7 +91,7 @@ def _content(records: Records) -> Mapping[str, Any]:
     """What was found, as tables, figures and sentences."""
     growth = tabulate(records)
     choices = choice.fastest(records)
-    crossings = choice.crossovers(records)
+    crossings = crossing.crossovers(records)
     drawn, undrawn = charts.charts(records)
     errors = accuracy.error_rows(records)
     return {

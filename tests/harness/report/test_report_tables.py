@@ -128,20 +128,6 @@ def test_overlapping_intervals_tie_and_separate_ones_do_not() -> None:
     assert [t.name for t in found[0].others] == ["c"]
 
 
-def test_a_crossover_is_bracketed_by_sizes_whose_intervals_are_apart() -> None:
-    quick = [(1.0, 0.9, 1.1), (2.0, 1.9, 2.1), (4.0, 3.9, 4.1), (8.0, 7.9, 8.1)]
-    slow = [(2.0, 1.9, 2.1), (2.0, 1.9, 2.1), (2.0, 1.9, 2.1), (2.0, 1.9, 2.1)]
-    (crossing,) = choice.crossovers(_pair({"quick": quick, "steady": slow}))
-    assert (crossing.below, crossing.above) == ("quick", "steady")
-    assert (crossing.low, crossing.high) == (64, 256)
-    assert crossing.size == pytest.approx(128)
-
-
-def test_without_a_clear_change_there_is_no_crossover() -> None:
-    same = [(1.0, 0.5, 2.0)] * 4
-    assert choice.crossovers(_pair({"a": same, "b": [(1.1, 0.5, 2.0)] * 4})) == ()
-
-
 def test_the_floor_is_no_candidate(records: Records) -> None:
     for found in choice.fastest(records):
         assert "uniform" not in [t.name for t in found.approximations]
@@ -153,8 +139,10 @@ def test_the_reach_ends_with_a_reason(records: Records) -> None:
     assert found["naive"].beyond is not None
     assert found["naive"].beyond.status == "oom"
     assert found["sdpa_flash"].beyond is None
-    # naive: 8·n²·4 B + 1024·n B of the 8 GiB that the device has
-    assert found["naive"].fits == pytest.approx(16368, rel=0.1)
+    # naive: 32·n² B + 4096·n B of the 8 GiB that the device has
+    assert found["naive"].fits is not None
+    assert found["naive"].fits.mid == pytest.approx(16320, rel=0.001)
+    assert found["naive"].fits.low <= found["naive"].fits.mid <= found["naive"].fits.high
     assert not found["naive"].open
     assert found["sdpa_flash"].open
 
