@@ -14,7 +14,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,15 @@ from harness.counting.certificates import Certificate, Uncertified, certify_eage
 from harness.counting.predict import Untraceable, predict
 from harness.devices.device import Device
 from harness.devices.select import open_device
+from harness.metrics.drawn import changed, decoys, fill
 from harness.metrics.registry import metrics
 from harness.metrics.trial import Trial
 from harness.types import Case, Result, Scalar, Status
 from implementations.operation import operation
 from implementations.registry import load, load_plugin, lookup
 
+#: The metric that every case is judged by, asked for or not: no speed without correctness.
+JUDGE = "accuracy"
 #: An interpreted first call that takes longer is hardly import and set-up any more: it is not repeated.
 UNREPEATED_SECONDS = 5.0
 
@@ -83,7 +86,7 @@ class Worker:
         """Seconds of preparing with the first call, and of a second call."""
         setup = call = None
         with trial.stage("inputs"):
-            trial.inputs = trial.problem.inputs(self.device.name)
+            trial.inputs = decoys(trial.problem, self.device.name)
         if trial.alive:
             with trial.stage("first call"):
                 setup = self._seconds(lambda: self._first_call(trial))
@@ -126,7 +129,7 @@ class Worker:
         """Measure the cases of one problem on the same inputs, and answer a row for each."""
         trials = [self._trial(case) for case in request.cases]
         self._set_up([trial for trial in trials if trial.alive])
-        for metric in metrics(request.metrics):
+        for metric in metrics([*request.metrics, JUDGE]):
             if alive := [trial for trial in trials if trial.alive]:
                 metric.measure(alive, self.device)
         for trial in trials:
@@ -135,15 +138,34 @@ class Worker:
         self.say(protocol.Done())
 
     def _set_up(self, trials: Sequence[Trial]) -> None:
+        """Prepare every trial on decoys, then write the true inputs into the same tensors and call again."""
         inputs = None
         for trial in trials:
             with trial.stage("inputs"):
-                inputs = inputs or trial.problem.inputs(self.device.name)
+                inputs = inputs or decoys(trial.problem, self.device.name)
                 trial.inputs = inputs
             if trial.alive:
                 with trial.stage("set-up"):
-                    self._prepare(trial)
-                    trial.record(kernels=self._kernels(trial))
+                    rebind = self._prepare(trial)
+                    if not trial.interpreted:  # it gets no speed that a kept answer could falsify
+                        trial.call()
+                    rebind()
+        for trial in trials:
+            if trial.alive:
+                with trial.stage("set-up"):
+                    self._meet_true_inputs(trial)
+
+    def _meet_true_inputs(self, trial: Trial) -> None:
+        """Call on the inputs that are judged; who changes them is incorrect; the others see none of it."""
+        inputs = trial.inputs
+        fill(inputs, trial.problem.inputs(self.device.name))
+        try:
+            trial.record(kernels=self._kernels(trial))
+        finally:
+            drawn = trial.problem.inputs(self.device.name)
+            if changed(inputs, drawn):
+                fill(inputs, drawn)
+                trial.end(Status.INCORRECT, "it changes its inputs, which the other implementations share")
 
     def _kernels(self, trial: Trial) -> tuple[str, ...]:
         """What really runs: Triton's kernels where they are interpreted, else what the device sees."""
@@ -153,10 +175,16 @@ class Worker:
             return interpreter.count(trial.call).kernels
         return self.device.kernels(trial.call)
 
-    def _prepare(self, trial: Trial) -> None:
+    def _prepare(self, trial: Trial) -> Callable[[], None]:
+        """Bind the pass to the inputs; the answer binds it again, with a graph yet to be built."""
         run = trial.implementation.prepare(trial.problem)
-        bound = passes.bind(trial.problem.pass_, run, trial.inputs)
-        trial.call, trial.outputs = bound.call, bound.outputs
+
+        def bind() -> None:
+            bound = passes.bind(trial.problem.pass_, run, trial.inputs)
+            trial.call, trial.outputs = bound.call, bound.outputs
+
+        bind()
+        return bind
 
     def _trial(self, case: Case) -> Trial:
         found = operation(case.operation)

@@ -177,8 +177,8 @@ def load(operation: str) -> None:
 def load_plugin(path: Path) -> ModuleType:
     """Import a user's file of implementations.
 
-    Raises FileNotFoundError when there is no such file and ValueError when its name is none of Python; what the
-    file itself raises passes through.
+    Raises FileNotFoundError when there is no such file and ValueError when its name is none of Python; what
+    the file itself raises passes through.
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such plugin file")

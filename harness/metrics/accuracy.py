@@ -45,6 +45,7 @@ def accuracy(group: Sequence[Trial], device: Device) -> None:
     for trial in group:
         with trial.stage("accuracy"), _judged_inputs(trial):
             output, gradients = trial.outputs()
+            _check_dtypes(trial, output, gradients)
             found = trial.operation.judge(trial.problem, trial.inputs, output, gradients)
             del output, gradients
             for errors in found:
@@ -72,6 +73,15 @@ def _judged_inputs(trial: Trial) -> Iterator[None]:
         yield
     finally:
         gradient.copy_(kept)
+
+
+def _check_dtypes(trial: Trial, *results: Any) -> None:
+    """A wider result would be judged by the error of work that was not asked for. Raises TypeError."""
+    output, gradients = results
+    for tensor in (output, *gradients):
+        if getattr(tensor, "dtype", None) is not getattr(torch, trial.problem.dtype):
+            found = getattr(tensor, "dtype", type(tensor).__name__)
+            raise TypeError(f"the result is {found}, not a tensor of {trial.problem.dtype}")
 
 
 def _prefix(errors: Errors) -> str:

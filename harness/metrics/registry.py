@@ -61,7 +61,7 @@ def load() -> None:
     """Import every metric."""
     package = importlib.import_module("harness.metrics")
     for module in pkgutil.iter_modules(package.__path__):
-        if module.name not in ("registry", "trial"):
+        if module.name not in ("drawn", "registry", "trial"):
             importlib.import_module(f"harness.metrics.{module.name}")
 
 

@@ -120,7 +120,7 @@ def test_a_mistake_names_file_line_key_and_fix(tmp_path: Path, mistake: str) -> 
 
 @pytest.mark.parametrize("text", ["a: " + "[" * 3000, "budget: 1" + "0" * 5000])
 def test_what_no_parser_can_hold_is_one_message(tmp_path: Path, text: str) -> None:
-    with pytest.raises(SuiteError, match="study.yaml: not YAML that a suite can hold"):
+    with pytest.raises(SuiteError, match=r"study\.yaml: not YAML that a suite can hold"):
         read(tmp_path, text)
 
 

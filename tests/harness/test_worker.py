@@ -21,6 +21,9 @@ SPEED = {"s", "FLOP/s", "B/s", "J"}
 OUTCOMES = {
     "wrong": (Status.INCORRECT, "the output is off by 1.00e-02"),
     "not_a_number": (Status.INCORRECT, "the output is not finite"),
+    "changes_its_inputs": (Status.INCORRECT, "it changes its inputs"),
+    "keeps_its_answer": (Status.INCORRECT, "the output is off by"),
+    "widens": (Status.ERROR, "the result is torch.float64, not a tensor of float32"),
     "raises": (Status.ERROR, "RuntimeError during set-up: seven stages do not fit"),
     "declines": (Status.UNSUPPORTED, "no such length"),
     "declines_at_once": (Status.UNSUPPORTED, "no such head_dim"),
@@ -120,6 +123,13 @@ def test_a_wrong_gradient_is_incorrect(executor: WorkerExecutor) -> None:
     assert set(found["wrong_gradient"].metrics) >= {"error", "grad_q_error"}
     assert "cpu_time" not in found["wrong_gradient"].metrics
     assert found["right"].status is Status.OK, found["right"].reason
+    assert "cpu_time" in found["right"].metrics
+
+
+def test_no_speed_without_correctness_whatever_was_asked_for(executor: WorkerExecutor) -> None:
+    found = measure(executor, case("wrong"), case("right"), metrics=["latency"])
+    assert found["wrong"].status is Status.INCORRECT
+    assert "cpu_time" not in found["wrong"].metrics
     assert "cpu_time" in found["right"].metrics
 
 

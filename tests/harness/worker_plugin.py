@@ -94,7 +94,25 @@ def wrong_gradient(inputs: Any) -> Tensor:
     return found
 
 
-for exact in (right, wrong, raises, declines, not_a_number, greedy, greedy_on_cuda, witness, wrong_gradient):
+def changes_its_inputs(inputs: Any) -> Tensor:
+    """Right about what it leaves behind: nothing."""
+    inputs.v.data.zero_()
+    return torch.zeros_like(inputs.q)
+
+
+KEPT: dict[int, Tensor] = {}
+
+
+def keeps_its_answer(inputs: Any) -> Tensor:
+    return KEPT.setdefault(inputs.q.data_ptr(), plain(inputs))
+
+
+def widens(inputs: Any) -> Tensor:
+    return plain(inputs).double()
+
+
+for exact in (right, wrong, raises, declines, not_a_number, greedy, greedy_on_cuda, witness, wrong_gradient,
+              changes_its_inputs, keeps_its_answer, widens):  # fmt: skip
     register(exact)
 register(rough, exact=False)
 

@@ -121,7 +121,7 @@ def test_a_sampled_gradient_is_sent_back_and_then_restored() -> None:
 
     def outputs() -> tuple[Any, tuple[Any, ...]]:
         choosing.seen.append(gradient.tolist())
-        return None, ()
+        return torch.zeros(1), ()
 
     one.outputs = outputs
     accuracy([one], FakeDevice())
