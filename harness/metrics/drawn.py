@@ -16,10 +16,12 @@ def decoys(problem: Any, device: str) -> Any:
 
 
 def fill(inputs: Any, drawn: Any) -> None:
-    """Write what was drawn into the very tensors that bound passes and captured graphs hold."""
-    with torch.no_grad():
-        for tensor, truth in zip(tensors_of(inputs), tensors_of(drawn), strict=True):
-            tensor.copy_(truth)
+    """Write what was drawn into the very tensors that bound passes and captured graphs hold.
+
+    Through `.data`: a graph that was built on these numbers stays good for its backward pass.
+    """
+    for tensor, truth in zip(tensors_of(inputs), tensors_of(drawn), strict=True):
+        tensor.data.copy_(truth)
 
 
 def changed(inputs: Any, drawn: Any) -> bool:

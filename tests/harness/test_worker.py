@@ -133,6 +133,16 @@ def test_no_speed_without_correctness_whatever_was_asked_for(executor: WorkerExe
     assert "cpu_time" in found["right"].metrics
 
 
+def test_a_backward_pass_alone_is_measured_beside_others(executor: WorkerExecutor) -> None:
+    group = [
+        case(name, **{"pass": "backward"}) for name in ("right", "changes_its_inputs", "rough", "sdpa_math")
+    ]
+    found = measure(executor, *group, metrics=["latency", "memory"])
+    for name in ("right", "rough", "sdpa_math"):
+        assert found[name].status in (Status.OK, Status.UNSTABLE), found[name].reason
+        assert "cpu_time" in found[name].metrics
+
+
 def test_a_probe_predicts_and_times(executor: WorkerExecutor) -> None:
     found = probe(executor, "right")
     assert found.result is None
