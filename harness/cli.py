@@ -70,9 +70,17 @@ def report(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="The page; reports/RUN.html by default.")
     ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="Also write each figure as SVG, PDF and PNG into this folder.")
+    ] = None,
 ) -> None:
     """Write the page of a run."""
     _write_report(run_folder, output or Path("reports") / f"{run_folder.resolve().name}.html")
+    if figures is not None:
+        from harness.report import figures_to
+
+        written = figures_to(run_folder, figures)
+        console.print(f"figures: {len(written)} files in {figures}", soft_wrap=True)
 
 
 def _write_report(run_folder: Path, output: Path) -> None:

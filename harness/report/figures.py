@@ -14,6 +14,7 @@ from harness.report.units import tick
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 #: Six dashes and seven colours repeat together only after 42 series.
 DASHES: Sequence[Any] = (
@@ -31,34 +32,38 @@ PLOT_HEIGHT, STRIP_ROW, STRIP_GAP, LABEL_GAP = 330.0, 13.0, 6.0, 14.0
 
 def draw(chart: Chart) -> str:
     """The figure as an SVG element, to be placed in a page."""
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    texts = svg.Texts()
+    out = StringIO()
+    with style():
+        compose(chart, texts).savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    return svg.dress(out.getvalue(), chart, texts)
+
+
+def compose(chart: Chart, texts: svg.Texts) -> Figure:
+    """The figure in placeholder colours; draw and save it within `style()`."""
     from matplotlib.figure import Figure
 
     gappy = [s for s in chart.series if s.gaps]
     height = max(PLOT_HEIGHT, LABEL_GAP * (len(chart.series) + 1))
     strip = STRIP_ROW * len(gappy)
     total = TOP + height + (STRIP_GAP + strip if gappy else 0) + BOTTOM
-    texts = svg.Texts()
-    with _style():
-        figure = Figure(figsize=(WIDTH / 72, total / 72), facecolor="none")
-        FigureCanvasSVG(figure)
-        axes = figure.add_axes(_box(total, TOP, height))
-        _frame(axes, chart, texts, labelled=not gappy)
-        for position, series in enumerate(chart.series):
-            under = sum(charts.coincide(series, other) for other in chart.series[position + 1 :])
-            _series(axes, series, chart.xs, min(under, 4))
-        _guides(axes, chart, texts)
-        _labels(axes, chart, texts, height)
-        if gappy:
-            below = figure.add_axes(_box(total, TOP + height + STRIP_GAP, strip), sharex=axes)
-            _strip(below, chart, gappy, texts)
-        out = StringIO()
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    return svg.dress(out.getvalue(), chart, texts)
+    figure = Figure(figsize=(WIDTH / 72, total / 72), facecolor="none")
+    axes = figure.add_axes(_box(total, TOP, height))
+    _frame(axes, chart, texts, labelled=not gappy)
+    for position, series in enumerate(chart.series):
+        under = sum(charts.coincide(series, other) for other in chart.series[position + 1 :])
+        _series(axes, series, chart.xs, min(under, 4))
+    _guides(axes, chart, texts)
+    _labels(axes, chart, texts, height)
+    if gappy:
+        below = figure.add_axes(_box(total, TOP + height + STRIP_GAP, strip), sharex=axes)
+        _strip(below, chart, gappy, texts)
+    return figure
 
 
 @contextmanager
-def _style() -> Iterator[None]:
+def style(**more: Any) -> Iterator[None]:
+    """Settings under which figures are drawn and saved alike everywhere; `more`: rcParams, _ for the dot."""
     import matplotlib as mpl
 
     settings: dict[Any, Any] = {
@@ -69,7 +74,7 @@ def _style() -> Iterator[None]:
         "text.parse_math": False,
         "path.simplify": False,
     }
-    with mpl.rc_context(settings):
+    with mpl.rc_context(settings | {name.replace("_", "."): value for name, value in more.items()}):
         yield
 
 
