@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -23,6 +25,10 @@ class UnreadableRun(BenchError):
     """A run folder that cannot be read; the message names the file, the line and the fix."""
 
 
+class UnwritableRun(BenchError):
+    """A run folder that cannot be written; the message names the file and the way on."""
+
+
 def encode(result: Result) -> str:
     """One strict-JSON line."""
     return _strict(_RESULT.dump_python(result, mode="json"))
@@ -42,17 +48,46 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.mkdir(parents=True, exist_ok=True)
+        with self._writing():
+            path.mkdir(parents=True, exist_ok=True)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """A full disk or a folder that is none is a sentence, not a traceback."""
+        try:
+            yield
+        except OSError as error:
+            raise UnwritableRun(
+                f"{error.filename or self.path}: cannot be written ({error.strerror}); "
+                "mend that and go on with --resume, or choose another folder with --out"
+            ) from None
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other runs out. The system lets go with the process, however that ends."""
+        handle = os.open(self.path, os.O_RDONLY)
+        try:
+            self._lock(handle)
+            yield
+        finally:
+            os.close(handle)
+
+    def _lock(self, handle: int) -> None:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UnwritableRun(f"{self.path}: another run is writing here; wait for it or stop it") from None
 
     def write_run(self, run: Run) -> None:
         """Write run.json whole or not at all."""
         partial = self.path / (RUN_FILE + ".partial")
-        partial.write_text(_strict(_RUN.dump_python(run, mode="json"), indent=1) + "\n", "utf-8")
-        os.replace(partial, self.path / RUN_FILE)
+        with self._writing():
+            partial.write_text(_strict(_RUN.dump_python(run, mode="json"), indent=1) + "\n", "utf-8")
+            os.replace(partial, self.path / RUN_FILE)
 
     def append(self, result: Result) -> None:
         """Append one row; it is on disk when this returns."""
-        with open(self.path / ROWS_FILE, "a", encoding="utf-8") as rows:
+        with self._writing(), open(self.path / ROWS_FILE, "a", encoding="utf-8") as rows:
             rows.write(encode(result) + "\n")
             rows.flush()
             os.fsync(rows.fileno())

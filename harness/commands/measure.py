@@ -36,9 +36,19 @@ class NothingMeasured(BenchError):
 
 def measure(choice: Choice, out: Path | None, resume: bool, console: Console) -> Path:
     """Run the suite; the folder it wrote. Raises Interrupted and NothingMeasured."""
-    path, done = _folder(choice, out, resume)
+    path = _folder(choice, out, resume)
     folder = RunFolder(path)
+    with folder.held():
+        _measure(choice, folder, resume, console)
+    _summarise(path, console)
+    return path
+
+
+def _measure(choice: Choice, folder: RunFolder, resume: bool, console: Console) -> None:
+    """Run what has no row yet. Raises Interrupted."""
+    path = folder.path
     folder.drop_torn_row()
+    done = {result.case.key for result in read_rows(path)} if resume else set()
     executor = choice.executor(path / "worker.log")
     progress = progress_for(console, choice.swept)
     try:
@@ -55,8 +65,6 @@ def measure(choice: Choice, out: Path | None, resume: bool, console: Console) ->
     finally:
         progress.end()
         executor.close()
-    _summarise(path, console)
-    return path
 
 
 def _summarise(path: Path, console: Console) -> None:
@@ -68,14 +76,14 @@ def _summarise(path: Path, console: Console) -> None:
         raise NothingMeasured(f"no case could be measured; the reasons are in {path / 'rows.jsonl'}")
 
 
-def _folder(choice: Choice, out: Path | None, resume: bool) -> tuple[Path, set[str]]:
-    """The run folder and the keys of the rows that it holds already."""
+def _folder(choice: Choice, out: Path | None, resume: bool) -> Path:
+    """The run folder: a new one or, to resume, one that holds rows of the same run."""
     if not resume:
         if out is not None and (out / "run.json").exists():
             raise BenchError(f"--out {out}: holds a run already; add --resume, or choose another folder")
         stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
         name = f"{choice.suite.name}-{choice.device.replace(':', '')}-{stamp}"
-        return out or RESULTS / name, set()
+        return out or RESULTS / name
     path = out or newest_unfinished(choice)
     recorded = read_run(path)
     if recorded.suite != choice.suite.describe() or recorded.device != choice.device:
@@ -83,14 +91,15 @@ def _folder(choice: Choice, out: Path | None, resume: bool) -> tuple[Path, set[s
             f"--resume {path}: was run with another suite, device or options; "
             "repeat the same command line, or start afresh without --resume"
         )
-    return path, {result.case.key for result in read_rows(path)}
+    return path
 
 
 def newest_unfinished(choice: Choice) -> Path:
     """The newest unfinished run of the same suite and device. Raises BenchError when there is none."""
     for path in sorted(RESULTS.glob(f"{choice.suite.name}-*/run.json"), reverse=True):
         recorded = read_run(path.parent)
-        if recorded.finished is None and recorded.device == choice.device:
+        same = recorded.suite["name"] == choice.suite.name and recorded.device == choice.device
+        if recorded.finished is None and same:
             return path.parent
     raise BenchError(f"--resume: no unfinished run of {choice.suite.name} on {choice.device} in {RESULTS}/")
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import SCHEMA_VERSION
-from harness.store import RunFolder, UnreadableRun, decode, encode, read_rows, read_run
+from harness.store import RunFolder, UnreadableRun, UnwritableRun, decode, encode, read_rows, read_run
 from harness.types import (
     Case,
     DeviceInfo,
@@ -121,6 +121,23 @@ def test_an_unreadable_run_is_named_and_left_alone(tmp_path: Path, text: str) ->
 def test_a_folder_without_a_run(tmp_path: Path) -> None:
     with pytest.raises(UnreadableRun, match="give a folder that `bench run` wrote"):
         read_run(tmp_path / "nowhere")
+
+
+def test_one_run_at_a_time(tmp_path: Path) -> None:
+    first, second = RunFolder(tmp_path), RunFolder(tmp_path)
+    with first.held(), pytest.raises(UnwritableRun, match="another run is writing here"), second.held():
+        pass
+    with RunFolder(tmp_path).held():
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UnwritableRun, match="file: cannot be written"):
+        RunFolder(tmp_path / "file")
+    (tmp_path / "rows.jsonl").symlink_to("/dev/full")
+    with pytest.raises(UnwritableRun, match="No space left on device"):
+        RunFolder(tmp_path).append(row(1))
 
 
 def test_run_json_is_replaced_whole(tmp_path: Path) -> None:
