@@ -198,8 +198,8 @@ def _series(
         result = rows.get(x)
         found = measured(result, metric) if result else None
         if found and found.value > 0:
-            bound = limit is not None and x <= limit
             why = why_impossible(result) if result and metric in TIMES else ""
+            bound = limit is not None and x <= limit and not why
             points.append(Point(x, found, bound, _title(name, axis, x, found, bound, why), bool(why)))
         else:
             gaps.append(Gap(x, *_gap(result, found, metric)))

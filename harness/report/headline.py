@@ -53,7 +53,9 @@ def _standing(choice: Fastest) -> str:
     if len(choice.tied) > 1:
         return "tie as the fastest exact implementations"
     return (
-        "is the fastest exact implementation" if choice.others else "is the only exact implementation timed"
+        "is the fastest exact implementation"
+        if choice.others
+        else "is the only exact implementation with a time that can be compared"
     )
 
 

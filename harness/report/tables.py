@@ -130,8 +130,9 @@ def _rows(sweep: Sweep) -> Iterable[ComplexityRow]:
 
 
 def _impossible(row: ComplexityRow, why: str) -> ComplexityRow:
-    """What cannot be confirms nothing and predicts nothing."""
-    return replace(row, word=IMPOSSIBLE, reason=why, bound="", bound_reason="", predictions=())
+    """What cannot be confirms nothing and predicts nothing, and overhead does not explain it."""
+    judged = replace(row, word=IMPOSSIBLE, reason=why, bound="", bound_reason="")
+    return replace(judged, predictions=(), overhead_to=None)
 
 
 def _first(sweep: Sweep, metrics: Iterable[str]) -> str:

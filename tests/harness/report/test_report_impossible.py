@@ -77,6 +77,7 @@ def test_the_public_claim_is_impossible_in_the_table() -> None:
     assert "0.0143 s" in row.reason
     assert "2.28 s" in row.reason
     assert row.predictions == ()
+    assert row.overhead_to is None
     assert found["sdpa_flash"].word not in ("impossible", "refuted")
 
 
@@ -92,6 +93,7 @@ def test_the_page_says_so_and_flags_the_rows(records: Records) -> None:
     html = page(_run(), _rows())
     assert "Times that cannot be" in html
     assert "4 cases flagged as impossible" in html
+    assert "overhead-bound" not in html.partition("Glossary")[0]
     assert f"impossible, not fast: {CLAIM}" in html
     assert "Times were held against the peaks of NVIDIA H100 80GB HBM3" in html
     assert sum(bool(why_impossible(r)) for r in records.results) == len(SIZES)

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from harness.cli import main
 from harness.report import figures_to, svg
 from harness.report.papers import CAPTIONS, LIGHT, SERIES
 from harness.types import BenchError
@@ -67,3 +68,15 @@ def test_a_folder_that_cannot_be_is_a_sentence(run_folder: Path, tmp_path: Path)
     (tmp_path / "file").write_text("")
     with pytest.raises(BenchError, match="figures cannot be written there"):
         figures_to(run_folder, tmp_path / "file")
+
+
+def test_the_command_writes_page_and_figures(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["report", str(run_folder), "-o", str(tmp_path / "page.html"), "--figures", str(tmp_path)]
+    with pytest.raises(SystemExit) as done:
+        main(arguments)
+    assert done.value.code == 0
+    assert (tmp_path / "page.html").exists()
+    assert len(list(tmp_path.glob("*.svg"))) == 3
+    assert "figures: 10 files" in capsys.readouterr().out
