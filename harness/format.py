@@ -17,7 +17,9 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def seconds(value: float) -> str:
-    """1.23 ms, 45.6 s; from two minutes on 2 min 5 s."""
+    """1.23 ms, 45.6 s; from two minutes on 2 min 5 s, from two hours on 2 h 5 min."""
+    if value >= 7200:
+        return f"{value // 3600:.0f} h {value % 3600 // 60:.0f} min"
     if value >= 120:
         return f"{int(value // 60)} min {int(value % 60)} s"
     return _scaled(value, _SECONDS)

@@ -18,6 +18,9 @@ DOUBT = 1.5
 STEEPEST = 1.2
 #: Calls beside the samples: kernels, counts and accuracy; a timed case adds warm-up and memory.
 UNTIMED_CALLS, TIMED_CALLS = 4, 6
+#: Rates for predictions before anything ran; deliberately modest. FLOP/s and B/s by kind of device.
+NOMINAL_FLOPS = {"cpu": 2e10, "cuda": 1e13}
+NOMINAL_BYTES = {"cpu": 5e9, "cuda": 5e11}
 #: Seconds that a sample lasts at least.
 SHORTEST_SAMPLE = 2e-3
 
@@ -55,9 +58,9 @@ def predicted_call(history: Sequence[tuple[int, float]], flops: int) -> float | 
     return float(seconds * (flops / work) ** exponent)
 
 
-def too_costly_to_probe(call: float | None, budget: float) -> bool:
+def too_costly_to_probe(call: float, budget: float) -> bool:
     """Whether even one call is predicted to eat too much of the budget."""
-    return call is not None and call * DOUBT > PROBE_SHARE * budget
+    return call * DOUBT > PROBE_SHARE * budget
 
 
 def skipped(case: Case, seconds: float, budget: float) -> Result:
@@ -81,9 +84,9 @@ def within(estimates: Iterable[Estimate], budget: float) -> tuple[list[Estimate]
     return fits, rest
 
 
-def predicted_seconds(probe: Probed, flop_rate: float, byte_rate: float) -> float:
-    """Seconds of a call that was not run: the roofline time at the given rates."""
-    return max(probe.flops / flop_rate, probe.bytes / byte_rate)
+def nominal_seconds(probe: Probed, kind: str) -> float:
+    """Seconds of a call that was not run: its counted work at the nominal rates of a kind of device."""
+    return max(probe.flops / NOMINAL_FLOPS[kind], probe.bytes / NOMINAL_BYTES[kind])
 
 
 def remaining_seconds(estimates: Mapping[str, float], done: Iterable[str]) -> float:

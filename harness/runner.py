@@ -11,6 +11,7 @@ from harness.executor import Executor
 from harness.plan import (
     Estimate,
     measuring_seconds,
+    nominal_seconds,
     predicted_call,
     remaining_seconds,
     skipped,
@@ -89,16 +90,19 @@ class Runner:
         interpreted = runs_interpreted(case)
         family = history[case.implementation, _family(case, self.suite)]
         call = predicted_call(family, problem.flops())  # type: ignore[attr-defined]
-        run = not too_costly_to_probe(call, self.suite.budget)
         self.progress.probe(case)
+        run = call is not None and not too_costly_to_probe(call, self.suite.budget)
         probed = self.executor.probe(case, interpreted, run)
+        if call is None:  # nothing to extrapolate from: is a single call thinkable at all?
+            call = nominal_seconds(probed, case.device.partition(":")[0])
+            if probed.result is None and call <= self.suite.budget:
+                probed = self.executor.probe(case, interpreted, run=True)
         if probed.result is not None:
             self._keep(probed.result)
             return None
         if probed.call is not None:
             call = probed.call
             family.append((problem.flops(), call))  # type: ignore[attr-defined]
-        assert call is not None
         return Estimate(case, call, self._seconds(call, interpreted))
 
     def _seconds(self, call: float, interpreted: bool) -> float:

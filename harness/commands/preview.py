@@ -10,7 +10,7 @@ from rich.table import Table
 
 from harness import format
 from harness.commands.choice import Choice
-from harness.plan import measuring_seconds, predicted_seconds
+from harness.plan import NOMINAL_FLOPS, measuring_seconds, nominal_seconds
 from harness.progress import label
 from harness.protocol import Probed, Ready
 from harness.runner import dry_run, environment_of, runs_interpreted
@@ -34,11 +34,6 @@ def preview(choice: Choice, console: Console) -> None:
     )
 
 
-#: Rates for predictions before anything ran; deliberately modest. FLOP/s and B/s by kind of device.
-NOMINAL_FLOPS = {"cpu": 2e10, "cuda": 1e13}
-NOMINAL_BYTES = {"cpu": 5e9, "cuda": 5e11}
-
-
 def _kind(choice: Choice) -> str:
     return choice.device.partition(":")[0]
 
@@ -50,7 +45,6 @@ def _preview_row(choice: Choice, ready: Ready, probed: Probed) -> tuple[str, str
         return name, memory, "–", f"{probed.result.status}: {probed.result.reason}"
     if runs_interpreted(probed.case):
         return name, memory, "unknown", "not timed: interpreted"
-    kind = _kind(choice)
-    call = predicted_seconds(probed, NOMINAL_FLOPS[kind], NOMINAL_BYTES[kind])
+    call = nominal_seconds(probed, _kind(choice))
     spent = measuring_seconds(call, ready.sampling, timed=True)
     return name, memory, format.seconds(spent), ""

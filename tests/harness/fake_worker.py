@@ -58,7 +58,7 @@ def main() -> None:
         elif isinstance(request, protocol.ProbeRequest):
             misbehave(request.case.implementation, answers)
             say(protocol.Probed(request.case, None, 1e-3, 1e-3, 100, 100, 100))
-        else:
+        elif isinstance(request, protocol.MeasureRequest):
             for case in request.cases:
                 say(protocol.Touch(case.key, "time", 1e-3))
                 misbehave(case.implementation, answers)

@@ -112,7 +112,7 @@ def test_every_case_has_one_row_with_its_exact_cost(tmp_path: Path) -> None:
 def test_sizes_are_probed_growing_and_measured_in_another_order(tmp_path: Path) -> None:
     executor = FakeExecutor()
     run(tmp_path, executor, suite("fake_quadratic"))
-    assert [n for _, n, _ in executor.probed] == list(SIZES)
+    assert [n for _, n, ran in executor.probed if ran] == list(SIZES)
     order = [n for _, n, _ in executor.lots]
     assert sorted(order, key=str) == sorted(SIZES, key=str)
     assert order != list(SIZES)
@@ -143,6 +143,16 @@ def test_a_size_too_costly_even_to_try_is_not_called(tmp_path: Path) -> None:
     assert 64 in called
     assert 2048 not in called
     assert len(rows) == len(SIZES)
+
+
+def test_a_first_size_beyond_all_bounds_is_not_called(tmp_path: Path) -> None:
+    """Without smaller sizes to extrapolate from, counted work at nominal rates must do."""
+    executor = FakeExecutor()
+    chosen = replace(suite("fake_quadratic", budget=10.0), axes={"seq_len": (2**20,)})
+    (row,) = run(tmp_path, executor, chosen)  # 2⁴⁰ FLOPs are 55 s at 20 GFLOP/s
+    assert row.status is Status.SKIPPED
+    assert "does not fit the budget" in row.reason
+    assert not [ran for _, _, ran in executor.probed if ran]
 
 
 def test_an_unsupported_case_is_a_row_and_costs_no_measuring(tmp_path: Path) -> None:
