@@ -12,8 +12,9 @@ def significant(value: float, digits: int = 3) -> str:
     """The number to so many significant digits, without an exponent."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    return f"{round(value, decimals):.{decimals}f}"
+    rounded = float(f"{value:.{digits - 1}e}")  # first, since 0.9997 becomes 1.00
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
+    return f"{value:.{decimals}f}"
 
 
 def seconds(value: float) -> str:
