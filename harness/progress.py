@@ -107,7 +107,7 @@ class BarProgress:
     bar: Bar = field(init=False)
     task: TaskID = field(init=False)
     labels: dict[str, str] = field(default_factory=dict)
-    left: float | None = None
+    medians: dict[str, float] = field(default_factory=dict)
     refreshed: float = 0.0
 
     def __post_init__(self) -> None:
@@ -132,11 +132,13 @@ class BarProgress:
         self.bar.update(self.task, description=f"predicting {name}")
 
     def touch(self, touch: Touch) -> None:
-        """Show the case, the stage and the live time; at most ten times a second."""
+        """Show the case, the stage and the latest live median; at most ten times a second."""
+        if touch.live is not None:  # kept also when it comes between two refreshes
+            self.medians[touch.key] = touch.live
         if time.monotonic() - self.refreshed < 0.1:
             return
         self.refreshed = time.monotonic()
-        live = f" {in_words(touch.live)}" if touch.live is not None else ""
+        live = f" {in_words(self.medians[touch.key])}" if touch.key in self.medians else ""
         name = self.labels.get(touch.key, touch.key)
         self.bar.update(self.task, description=f"{name}: {touch.stage}{live}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,23 +22,27 @@ from harness.runner import Runner, coverage
 from harness.store import RunFolder, read_rows, read_run
 from harness.suite import Suite
 from harness.types import Case, DeviceInfo, Environment, Measurement, Result, Status
+from implementations import registry
 from implementations.attention import OPERATION
-from implementations.registry import implementation
 
 UNIT = 1e-9  # seconds per n²
 SIZES = (64, 128, 256, 512, 1024, 2048)
 
 
-@implementation("fake_quadratic", operation="attention", exact=True, laws={"time": "n^2"})
 def _quadratic(problem: object) -> Callable[[object], object]:
     """Costs exactly n² nanoseconds."""
     return lambda inputs: inputs
 
 
-@implementation("fake_interpreted", operation="attention", exact=True, laws={}, interpreted_on=["cpu"])
-def _interpreted(problem: object) -> Callable[[object], object]:
-    """Runs interpreted."""
-    return lambda inputs: inputs
+@pytest.fixture(scope="module", autouse=True)
+def _fakes() -> Iterator[None]:
+    """Two implementations that exist in this module alone: other tests run over the registry."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+        register = partial(registry.implementation, operation="attention", exact=True)
+        register("fake_quadratic", laws={"time": "n^2"})(_quadratic)
+        register("fake_interpreted", laws={}, interpreted_on=["cpu"])(_quadratic)
+        yield
 
 
 @dataclass

@@ -87,11 +87,12 @@ def test_what_it_does_not_take(axes: dict[str, Any], target: Target, words: str)
     assert words in reason
 
 
-def test_no_compiler_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torch._inductor.config.cpp.cxx", ("no-such-compiler",))
+def test_no_compiler_is_a_reason() -> None:
     _flex.missing_for_cpu.cache_clear()
     try:
-        reason = _flex.missing_for_cpu()
+        # Its own patch: undoing a plain one leaves the setting unreadable for the tests that follow.
+        with torch._inductor.config.patch({"cpp.cxx": ("no-such-compiler",)}):
+            reason = _flex.missing_for_cpu()
     finally:
         _flex.missing_for_cpu.cache_clear()
     assert reason is not None

@@ -223,14 +223,14 @@ def child() -> dict[str, Any]:
 
     torch.set_num_threads(1)
     load("attention")
-    found: dict[str, Any] = {
-        "guarded_stores": guarded_stores(), "offset": offset_of(70_000, 65_536), "grids": grids(),
-    }  # fmt: skip
     repaired = importlib.util.find_spec("harness.counting.interpreter") is not None
     if repaired:
         from harness.counting.interpreter import install_repairs
 
         install_repairs()
+    found: dict[str, Any] = {
+        "guarded_stores": guarded_stores(), "offset": offset_of(70_000, 65_536), "grids": grids(),
+    }  # fmt: skip
     for name, case in CASES.items():
         launch.INTERPRETED = replace(INTERPRETED, descriptors=case.descriptors)  # type: ignore[attr-defined]
         if repaired or case.dtype != "bfloat16":
