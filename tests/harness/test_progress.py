@@ -55,6 +55,20 @@ def test_the_bar_shows_the_case_its_live_median_and_the_time_left() -> None:
     assert "(42 s left)" in shown
 
 
+def test_a_median_that_comes_between_two_refreshes_is_shown_at_the_next() -> None:
+    where = console(True)
+    progress = BarProgress(where, ["seq_len"])
+    progress.begin(1)
+    progress.probe(CASE)
+    progress.touch(Touch(CASE.key, "timing"))
+    progress.touch(Touch(CASE.key, "timing", 1.5e-3))  # within a tenth of a second: not drawn
+    progress.refreshed = 0.0
+    progress.touch(Touch(CASE.key, "timing"))
+    progress.bar.refresh()
+    progress.end()
+    assert "timing 1.50 ms" in printed(where)
+
+
 def test_a_failure_is_told_above_the_bar_with_its_reason() -> None:
     where = console(True)
     progress = BarProgress(where, ["seq_len"])
