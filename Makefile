@@ -4,12 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test bench check format install clean
+.PHONY: run test bench check format install browser clean
 
 run: install ## Measure suites/seq_scaling.yaml and write its page
 	$(BIN)/bench run suites/seq_scaling.yaml --report
 
-test: check ## Everything that CI runs
+test: check browser ## Everything that CI runs
 	$(BIN)/python -m pytest
 
 bench: install ## Time the implementations with pytest-benchmark; ARGS="-k causal" chooses
@@ -25,6 +25,9 @@ format: install
 	$(BIN)/ruff check --fix .
 
 install: $(READY)
+
+browser: ## The Chromium in which the tests open the page
+	@.ci/browser
 
 $(READY): pyproject.toml constraints.txt Makefile setup.sh
 	./setup.sh "$(PYTHON)" "$(VENV)"
