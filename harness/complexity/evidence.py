@@ -11,20 +11,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.complexity.laws import Array
-from harness.complexity.structures import PLATEAU, SUM, Bools, Ints, Structures
+from harness.complexity.laws import LAWS, Array
+from harness.complexity.structures import PLATEAU, SUM, TAIL, Bools, Ints, Structures
 from harness.complexity.summary import Summary
 
 #: Grids of tau; counts are exact down to rounding.
 TAUS_TIME: Array = 0.002 * np.power(2.0, np.arange(8))
 TAUS_COUNT: Array = 1e-7 * np.power(4.0, np.arange(11))
-TAU_SCALE = 0.02
+TAU_SCALE, TAU_SCALE_COUNT = 0.02, 0.001
 #: Prior variance of a term's largest share of the cost: that of a uniform share in [0, 1].
 SHARE_VARIANCE = 1 / 12
 #: Prior standard deviation of the log ratio of the cost per unit across a regime change.
 REGIME_DEVIATION = 0.5
 #: A plateau must hand over to the lead within this ratio of continuity.
 PLATEAU_SLACK = 1.05
+#: Variance of the log cost of a size that a curve says nothing about.
+SILENT_VARIANCE = 1e12
+#: A maximum of terms lies nowhere above the counts before its last regime, rounding aside.
+ROUNDING = 1e-9
+#: Probability that a cost that changes regime keeps its leading term.
+SAME_LEAD = 0.5
 #: Relative fits are kept above this, so that a logarithm exists.
 FLOOR = 1e-60
 #: Structures whose evidence after the linear fit is this far (in nats) below the best are dropped.
@@ -48,11 +54,12 @@ class Fitted:
 def tau_grid(kind: str) -> tuple[Array, Array]:
     """Values of tau (T,) and their log prior mass (T,).
 
-    Times: half-Cauchy(.02) (Gelman 2006), mass = density * tau on a geometric grid.  Counts have no
-    scale of error, hence uniform in ln tau.
+    Times: half-Cauchy(.02) (Gelman 2006), mass = density * tau on a geometric grid.  Counts are
+    exact or off by padding, on no scale: uniform in ln tau up to the per mille, and seldom more.
     """
     if kind == "count":
-        return TAUS_COUNT, np.full(TAUS_COUNT.size, -np.log(TAUS_COUNT.size))
+        mass = 1 / (1 + (TAUS_COUNT / TAU_SCALE_COUNT) ** 2)
+        return TAUS_COUNT, np.log(mass / mass.sum())
     mass = TAUS_TIME / (1 + (TAUS_TIME / TAU_SCALE) ** 2)
     return TAUS_TIME, np.log(mass / mass.sum())
 
@@ -61,7 +68,7 @@ def fit_structures(structures: Structures, data: Summary, prune: float = PRUNE) 
     """Relative least squares, pruning of the hopeless, then two Gauss-Newton steps on log residuals."""
     taus, log_prior_tau = tau_grid(data.kind)
     columns, scale = _relative_columns(structures, data)
-    keep = _promising(structures, data, columns, prune)
+    keep = _promising(structures, data, columns, scale, prune)
     structures, columns, scale = structures.take(keep), columns[keep], scale[keep]
     variance = _variance(structures, data, taus)
     c = _linear(columns, variance)
@@ -71,15 +78,20 @@ def fit_structures(structures: Structures, data: Summary, prune: float = PRUNE) 
     log_weight += _log_occam(structures, columns, variance, c) + log_prior_tau
     log_weight[~_admissible(structures, data, columns, c)] = -np.inf
     c = c / scale[:, None, :]
+    if data.kind == "count":
+        log_weight += _log_before_tail(structures, data, c)
     log_weight[~_continuous(structures, data, c)] = -np.inf
     return Fitted(structures, taus, c, log_weight)
 
 
-def _promising(structures: Structures, data: Summary, columns: Array, prune: float) -> Ints:
+def _promising(structures: Structures, data: Summary, columns: Array, scale: Array, prune: float) -> Ints:
     """Rows whose likelihood after the linear fit, at some tau, is near the best."""
-    variance = _variance(structures, data, tau_grid(data.kind)[0][::3])
+    taus = tau_grid(data.kind)[0][::3]
+    variance = _variance(structures, data, taus)
     c = _linear(columns, variance)
     rough = _log_likelihood(columns, variance, c) + structures.log_prior[:, None]
+    if data.kind == "count":
+        rough += _log_before_tail(structures, data, c / scale[:, None, :]) + _log_room(structures, taus)
     rough[~_admissible(structures, data, columns, c)] = -np.inf
     best = rough.max(axis=1)
     # Bare laws stay: whatever the data, their fits are valid and leave a posterior to normalise.
@@ -92,6 +104,7 @@ def _relative_columns(structures: Structures, data: Summary) -> tuple[Array, Arr
     A regime's increment keeps the scale of its lead, so that 1 + c_2 / c_0 is the ratio of regimes.
     """
     raw = structures.columns(data.sizes) / np.exp(data.log_cost)[None, :, None]
+    raw[structures.silent(data.sizes)] = 0.0
     scale = raw.max(axis=1)
     scale[:, 2] = np.where(structures.is_regime, scale[:, 0], scale[:, 2])
     scale = np.where(scale > 0, scale, 1.0)
@@ -101,7 +114,9 @@ def _relative_columns(structures: Structures, data: Summary) -> tuple[Array, Arr
 def _variance(structures: Structures, data: Summary, taus: Array) -> Array:
     """Total variance of each log cost, shape (B, T, m)."""
     common = data.standard_error[None, :] ** 2 + taus[:, None] ** 2
-    return np.asarray(common[None] + structures.extra_variance(data.sizes)[:, None, :])
+    extra = structures.extra_variance(data.sizes)
+    extra[structures.silent(data.sizes)] = SILENT_VARIANCE
+    return np.asarray(common[None] + extra[:, None, :])
 
 
 def _solve(normal: Array, right: Array) -> Array:
@@ -198,16 +213,52 @@ def _log_occam(structures: Structures, columns: Array, variance: Array, c: Array
 def _admissible(structures: Structures, data: Summary, columns: Array, c: Array) -> Bools:
     """Present terms have positive coefficients, regimes positive costs on both sides; shape (B, T).
 
-    Counts may subtract lower-order terms: a window of w pairs n*w - w^2/2 positions.
+    Counts may subtract lower-order terms, up to the lead: a window of w pairs n*w - w^2/2 positions.
     """
     present = structures.present[:, None, :]
     regime = structures.is_regime[:, None]
     positive: Bools = np.asarray((c > 0) | ~present)
     if data.kind == "count":
-        positive[..., 1:] |= (structures.kind == SUM)[:, None, None]
+        positive[..., 1:] |= _may_subtract(structures, data)[:, None, None]
     positive[..., 2] |= regime & (c[..., 0] + c[..., 2] > 0)
     good = positive.all(axis=-1) & np.isfinite(c).all(axis=-1)
-    return np.asarray(good & ((c @ np.swapaxes(columns, 1, 2)).min(axis=-1) > FLOOR))
+    heard = ~structures.silent(data.sizes)[:, None, :]
+    for part in (c, np.minimum(c, [np.inf, 0.0, 0.0])) if data.kind == "count" else (c,):
+        good &= (np.where(heard, part @ np.swapaxes(columns, 1, 2), 1.0)).min(axis=-1) > FLOOR
+    return np.asarray(good)
+
+
+def _may_subtract(structures: Structures, data: Summary) -> Bools:
+    """Sums, and tails with more sizes than coefficients: else nothing would speak for a subtraction (B,)."""
+    spare = (~structures.silent(data.sizes)).sum(axis=1) > structures.present.sum(axis=1)
+    return np.asarray((structures.kind == SUM) | ((structures.kind == TAIL) & spare))
+
+
+def _log_before_tail(structures: Structures, data: Summary, c: Array) -> Array:
+    """What replaces the density of a tail's silent sizes, shape (B, T); 0 for other structures.
+
+    It is that of the earlier regimes that explain those sizes best, times the odds of this tail after
+    them: its lead is that of the last regime before it with probability SAME_LEAD, and a maximum, which
+    lies nowhere above them, leaves each of their coefficients half the room.
+    """
+    known = np.searchsorted(data.sizes, structures.at, side="right")
+    regimes = data.regimes
+    silent = structures.silent(data.sizes)
+    undo = silent.sum(axis=1) * 0.5 * np.log(2 * np.pi * SILENT_VARIANCE)
+    power = regimes.power[known]
+    same = (structures.power == power) & (structures.log_power == 0) & (structures.law >= 0)
+    lead = np.log(1 - SAME_LEAD + SAME_LEAD * same * len(LAWS))
+    log = regimes.log_evidence[known] + undo + np.where(np.isnan(power), 0.0, lead)
+    cost = c @ np.swapaxes(structures.columns(data.sizes), 1, 2)
+    below = ((cost <= np.exp(data.log_cost) * (1 + ROUNDING)) | ~silent[:, None, :]).all(axis=-1)
+    room = np.log(0.5 + 0.5 * below * np.exp2(regimes.coefficients[known])[:, None])
+    return np.asarray(np.where((structures.kind == TAIL)[:, None], log[:, None] + room, 0.0))
+
+
+def _log_room(structures: Structures, taus: Array) -> Array:
+    """Roughly what each coefficient costs a curve that must meet the sizes to within tau, shape (B, T)."""
+    each = np.minimum(np.log(taus / np.sqrt(SHARE_VARIANCE)), 0.0)
+    return np.asarray(structures.present.sum(axis=1)[:, None] * each)
 
 
 def _continuous(structures: Structures, data: Summary, c: Array) -> Bools:

@@ -66,12 +66,13 @@ class Fit:
         at = np.atleast_1d(np.asarray(sizes, dtype=np.float64))
         if self.posterior is None:
             return np.full((at.size, 3), np.nan)
-        known = self.summary.sizes
-        beyond = np.maximum(np.log2(at / known[-1]), np.log2(known[0] / at))
-        drift = 0.0 if self.kind == "count" else 1.0
-        octaves = np.maximum(beyond, 0.0) * drift
-        levels = (0.025, 0.5, 0.975)
-        return np.exp(self.posterior.mixture.quantiles(at, octaves, levels))
+        mixture, known, levels = self.posterior.mixture, self.summary.sizes, (0.025, 0.5, 0.975)
+        above = np.maximum(np.log2(at / known[-1]), 0.0)
+        if self.kind == "count":
+            change = self.summary.regimes.probability_of_change(above)
+            return np.exp(mixture.quantiles_of_counts(at, float(known[-1]), change, levels))
+        octaves = np.maximum(above, np.log2(known[0] / at))
+        return np.exp(mixture.quantiles(at, octaves, levels))
 
 
 def infer(sizes: ArrayLike, samples: Sequence[ArrayLike], kind: str = "cpu_time") -> Fit:

@@ -121,16 +121,43 @@ class Mixture:
         deviation = np.sqrt(variance + self.tau[:, None] ** 2 + drift)
         return mixture_quantiles(mean, deviation, self.weight, levels)
 
+    def quantiles_of_counts(
+        self, sizes: Array, largest: float, change: Array, levels: Sequence[float]
+    ) -> Array:
+        """Quantiles (s, q) of ln cost at new sizes of a count that takes on another regime with probability
+        change (s,).
+
+        A term of the same growth that is hidden below the count at the largest size lifts it to anything
+        between the curve and pure growth of its lead from there on: a uniform range, taken as the
+        normal of its mean and variance.
+        """
+        mean, variance = self.curves(np.append(sizes, largest))
+        lead = np.log(self.structures.lead(np.append(sizes, largest)))
+        pure = mean[:, -1:] + lead[:, :-1] - lead[:, -1:]
+        mean, variance = mean[:, :-1], variance[:, :-1] + self.tau[:, None] ** 2
+        lifted = (mean + pure) / 2, variance + (pure - mean) ** 2 / 12
+        weight = self.weight[:, None] * np.stack([1 - change, change])[:, None, :]
+        return mixture_quantiles(
+            np.concatenate([mean, lifted[0]]),
+            np.sqrt(np.concatenate([variance, lifted[1]])),
+            weight.reshape(-1, sizes.size),
+            levels,
+        )
+
 
 def mixture_quantiles(mean: Array, deviation: Array, weight: Array, levels: Sequence[float]) -> Array:
-    """Quantiles (s, q) of mixtures of normals with means and deviations (N, s), by bisection."""
+    """Quantiles (s, q) of mixtures of normals with means and deviations (N, s), by bisection.
+
+    weight (N,), or (N, s) where it differs between sizes.
+    """
     level = np.asarray(levels)[None, :]
     low = np.repeat((mean - 9 * deviation).min(axis=0)[:, None], level.size, axis=1)
     high = np.repeat((mean + 9 * deviation).max(axis=0)[:, None], level.size, axis=1)
+    part = np.broadcast_to(weight.reshape(len(weight), -1), mean.shape)
     for _ in range(40):
         middle = (low + high) / 2
         z = (middle[None] - mean[..., None]) / deviation[..., None]
-        below = np.tensordot(weight, ndtr(z), 1) < level
+        below = np.einsum("ns,nsq->sq", part, ndtr(z)) < level
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return np.asarray((low + high) / 2)
 
@@ -180,7 +207,9 @@ def _flatten(fit: Fitted, total: float, data: Summary) -> Mixture:
 def _covariance(structures: Structures, c: Array, tau: Array, data: Summary) -> Array:
     """(J' V^-1 J + prior)^-1 of each curve's coefficients, shape (N, 3, 3)."""
     columns = structures.columns(data.sizes)
+    columns[structures.silent(data.sizes)] = 0.0
     cost = np.einsum("nsk,nk->ns", columns, c)
+    cost[structures.silent(data.sizes)] = 1.0
     jacobian = columns / cost[..., None]
     peak = np.abs(jacobian).max(axis=1)
     peak = np.where(peak > 0, peak, 1.0)

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from harness.complexity.laws import LAWS, Array
 
-SUM, JUMP, MARGINAL, GRADUAL, BAD_SIZE, PLATEAU, SMALL_SIZES = range(7)
+SUM, JUMP, MARGINAL, GRADUAL, BAD_SIZE, PLATEAU, TAIL = range(7)
 #: Prior probabilities of the kinds of structure.
 PRIOR_SUM, PRIOR_REGIME, PRIOR_BAD_SIZE, PRIOR_PLATEAU = 0.72, 0.15, 0.05, 0.08
-PRIOR_SMALL_SIZES = 0.01
+PRIOR_TAIL = 0.05
 #: Lower-order terms beside the lead: (constant?, power or 0 for none) -> prior probability.
 LOWER = {
     (False, 0.0): 0.3,
@@ -121,8 +121,11 @@ class Structures:
         """A bad size is one whose log cost is off by a further N(0, .5^2), shape (B, s)."""
         kind, at = self.kind[:, None], self.at[:, None]
         bad = (kind == BAD_SIZE) & (at == sizes[None, :])
-        bad |= (kind == SMALL_SIZES) & (at >= sizes[None, :])
         return np.where(bad, BAD_SIZE_DEVIATION**2, 0.0)
+
+    def silent(self, sizes: Array) -> Bools:
+        """Sizes of which a curve says nothing, shape (B, s): those before the regime of its tail."""
+        return np.asarray((self.kind == TAIL)[:, None] & (self.at[:, None] >= sizes[None, :]))
 
 
 def table_leads() -> Leads:
@@ -160,7 +163,7 @@ def enumerate_structures(sizes: Array, leads: Leads, exact: bool = False) -> Str
     """Every structure of every lead over the sizes (m,) of a sweep; exact: for counts."""
     shapes = [*_sums(), *_regimes(sizes), *_bad_sizes(sizes), *_plateaus(sizes)]
     if exact:
-        shapes += _small_sizes(sizes)
+        shapes += _tails(sizes)
     floor = np.array([shape.floor for shape in shapes])
     log_prior = np.log(_normalised(shapes, _above(leads, floor)))
     row, column = np.nonzero(_above(leads, floor))
@@ -231,8 +234,13 @@ def _plateaus(sizes: Array) -> Iterator[Shape]:
     yield from (Shape(PLATEAU, PRIOR_PLATEAU / len(places), at=at) for at in places)
 
 
-def _small_sizes(sizes: Array) -> Iterator[Shape]:
-    """Counts of padded, tiled or capped work follow their law only from some size on."""
-    ends = sizes[1 : max(sizes.size - 4, 1)].tolist()
-    for at, (constant, weight) in product(ends, OVERHEAD.items()):
-        yield Shape(SMALL_SIZES, PRIOR_SMALL_SIZES / len(ends) * weight, constant, at=at)
+def _tails(sizes: Array) -> Iterator[Shape]:
+    """Counts of padded, tiled or capped work, and maxima of terms, follow a law only from some size on.
+
+    At least as many sizes as coefficients must be left.
+    """
+    for place, at in enumerate(sizes[:-1].tolist()):
+        for (constant, lower), weight in LOWER.items():
+            if 1 + constant + (lower > 0) <= sizes.size - 1 - place:
+                prior = PRIOR_TAIL / (sizes.size - 1) * weight / sum(LOWER.values())
+                yield Shape(TAIL, prior, constant, lower, at)

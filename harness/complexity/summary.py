@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.complexity.laws import Array
+from harness.complexity.regimes import Regimes, find_regimes
 
 #: Contention only ever adds time, so a low quantile is nearer to the cost than the median; below
 #: this one the standard error grows faster than the bias shrinks.
@@ -32,6 +34,11 @@ class Summary:
     def octaves(self) -> float:
         """Doublings from the smallest to the largest size."""
         return float(np.log2(self.sizes[-1] / self.sizes[0])) if self.sizes.size else 0.0
+
+    @cached_property
+    def regimes(self) -> Regimes:
+        """Stretches of sizes whose costs follow one polynomial exactly; of use for counts."""
+        return find_regimes(self.sizes, self.log_cost)
 
 
 def summarise(sizes: ArrayLike, samples: Sequence[ArrayLike], kind: str) -> Summary:
