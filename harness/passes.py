@@ -28,7 +28,10 @@ def bind(pass_: str, run: Run, inputs: Any) -> Pass:
     forward           the function under no_grad
     forward_backward  the function, then the gradients by the differentiable inputs
     backward          the gradients alone; the graph is built by the first call and kept
+    decode            under no_grad, `inputs.advance()` appends the new tokens, then the function
     """
+    if pass_ == "decode":
+        return Pass(lambda: _decode(run, inputs), lambda: (_decode(run, inputs), ()))
     if pass_ == "forward":
         return Pass(lambda: _forward(run, inputs), lambda: (_forward(run, inputs), ()))
     for tensor in inputs.differentiable:
@@ -45,6 +48,12 @@ def bind(pass_: str, run: Run, inputs: Any) -> Pass:
 
 def _forward(run: Run, inputs: Any) -> Tensor:
     with torch.no_grad():
+        return run(inputs)
+
+
+def _decode(run: Run, inputs: Any) -> Tensor:
+    with torch.no_grad():
+        inputs.advance()
         return run(inputs)
 
 

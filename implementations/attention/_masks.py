@@ -1,4 +1,4 @@
-"""Who may look at whom: masks, alignments and shared heads, in the words of torch."""
+"""Who may look at whom: masks, windows, packed sequences and shared heads, in the words of torch."""
 
 from __future__ import annotations
 
@@ -9,26 +9,52 @@ from implementations.attention.problem import AttentionInputs, AttentionProblem
 
 
 def sees_everything(problem: AttentionProblem) -> bool:
-    """Whether the causal rule hides no key from any query (decoding: one query at the end)."""
-    return not problem.causal or problem.causal_offset >= problem.n_keys - 1
+    """Whether causal rule, window and lengths hide no key from any query (decoding: one query at the end)."""
+    first, *others = problem.sequences
+    return not others and first.sees_everything()
+
+
+def rule(problem: AttentionProblem, rows: Tensor) -> Tensor | None:
+    """Boolean (rows, kv_len): the keys that causal rule, window and lengths leave to these queries.
+
+    rows (rows,), whole numbers. None when they hide nothing from any query.
+    """
+    if sees_everything(problem):
+        return None
+    keys, places = torch.arange(problem.n_keys, device=rows.device), rows[:, None] + problem.causal_offset
+    allowed = keys <= places if problem.causal else None
+    if problem.window is not None:
+        near = keys > places - problem.window
+        if not problem.causal:
+            near &= keys < places + problem.window
+        allowed = near if allowed is None else allowed & near
+    if problem.lengths is not None:
+        numbers = sequence_numbers(problem, rows.device)
+        same = numbers[rows][:, None] == numbers
+        allowed = same if allowed is None else allowed & same
+    return allowed
+
+
+def sequence_numbers(problem: AttentionProblem, device: torch.device) -> Tensor:
+    """(seq_len,): which of the packed sequences each token belongs to."""
+    lengths = torch.tensor([band.queries for band in problem.sequences], device=device)
+    return torch.arange(len(lengths), device=device).repeat_interleave(lengths, output_size=problem.seq_len)
 
 
 def allowed_pairs(problem: AttentionProblem, inputs: AttentionInputs) -> Tensor | None:
     """Boolean, broadcastable to (batch, heads, seq_len, kv_len), True where a query may look.
 
-    The mask and the causal rule together; None when every query sees every key.
+    The mask with causal rule, window and lengths; None when every query sees every key.
     """
-    if sees_everything(problem):
-        return inputs.mask
-    queries = torch.arange(problem.seq_len, device=inputs.q.device)
-    keys = torch.arange(problem.n_keys, device=inputs.q.device)
-    causal = keys <= queries[:, None] + problem.causal_offset
-    return causal if inputs.mask is None else causal & inputs.mask
+    ruled = rule(problem, torch.arange(problem.seq_len, device=inputs.q.device))
+    if ruled is None or inputs.mask is None:
+        return inputs.mask if ruled is None else ruled
+    return ruled & inputs.mask
 
 
 def may_have_blind_rows(problem: AttentionProblem, inputs: AttentionInputs) -> bool:
     """Whether some query may have no key to look at; told without reading the mask."""
-    return inputs.mask is not None or (problem.causal and problem.causal_offset < 0)
+    return inputs.mask is not None or any(band.may_be_blind() for band in problem.sequences)
 
 
 def open_blind_rows(allowed: Tensor) -> tuple[Tensor, Tensor]:

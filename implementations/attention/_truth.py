@@ -24,7 +24,8 @@ class Part:
     """Some key/value heads, all sampled rows of the query heads that share them.
 
     q, grad (heads, group, rows, head_dim), grad None without gradients; k, v (heads, kv_len, head_dim);
-    allowed (heads or 1, group or 1, rows, kv_len) or None; tested: the tensors judged, likewise cut.
+    allowed (heads or 1, group or 1, rows, kv_len) or None; bias (heads, group, rows, kv_len) or None;
+    tested: the tensors judged, likewise cut.
     """
 
     q: Tensor
@@ -32,6 +33,7 @@ class Part:
     v: Tensor
     grad: Tensor | None
     allowed: Tensor | None
+    bias: Tensor | None
     scale: float
     tested: Mapping[str, Tensor]
 
@@ -56,6 +58,7 @@ def parts(
     q, grad = cut.queries(inputs.q), cut.queries(inputs.grad_output) if len(tested) > 1 else None
     k, v = cut.keys(inputs.k), cut.keys(inputs.v)
     allowed = cut.allowed(inputs)
+    bias = None if inputs.bias is None else cut.pairs(inputs.bias)
     total = problem.batch * problem.n_kv_heads
     step = max(1, BLOCK_PAIRS // (problem.group_size * min(len(rows), 64) * problem.n_keys))
     for start in range(0, total, step):
@@ -66,6 +69,7 @@ def parts(
             v=v[some],
             grad=None if grad is None else grad[some],
             allowed=allowed if allowed is None or allowed.shape[0] == 1 else allowed[some],
+            bias=None if bias is None else bias[some],
             scale=problem.scale,
             tested={name: tensor[some] for name, tensor in (by_row | by_key).items()},
         )
@@ -86,15 +90,16 @@ class _Cut:
         return tensor.detach().flatten(0, 1)
 
     def allowed(self, inputs: AttentionInputs) -> Tensor | None:
-        problem = self.problem
-        everything = masks.sees_everything(problem)
-        keys = torch.arange(problem.n_keys, device=self.rows.device)
-        causal = None if everything else keys <= self.rows[:, None] + problem.causal_offset
+        ruled = masks.rule(self.problem, self.rows)
         if inputs.mask is None:
-            return None if causal is None else causal[None, None]
-        shape = (problem.batch, problem.heads, problem.seq_len, problem.n_keys)
-        mask = self.queries(inputs.mask.expand(shape))
-        return mask if causal is None else mask & causal
+            return None if ruled is None else ruled[None, None]
+        mask = self.pairs(inputs.mask)
+        return mask if ruled is None else mask & ruled
+
+    def pairs(self, tensor: Tensor) -> Tensor:
+        """What is broadcastable over all pairs, of the rows."""
+        problem = self.problem
+        return self.queries(tensor.expand(problem.batch, problem.heads, problem.seq_len, problem.n_keys))
 
 
 def evaluate(part: Part, dtype: str) -> dict[str, Tensor]:
@@ -118,18 +123,23 @@ def _block(part: Part, start: int, dtype: torch.dtype) -> tuple[Tensor, ...]:
     some = slice(start, start + part.rows_at_once)
     q, k, v = (tensor.to(dtype) for tensor in (part.q[:, :, some], part.k, part.v))
     allowed = None if part.allowed is None else part.allowed[:, :, some]
+    bias = None if part.bias is None else part.bias[:, :, some].to(dtype)
     if part.grad is None:
         with torch.no_grad():
-            return (_formula(q, k, v, allowed, part.scale),)
+            return (_formula(q, k, v, allowed, bias, part.scale),)
     q, k, v = leaves = tuple(tensor.detach().requires_grad_(True) for tensor in (q, k, v))
     with torch.enable_grad():
-        output = _formula(q, k, v, allowed, part.scale)
+        output = _formula(q, k, v, allowed, bias, part.scale)
     return output.detach(), *torch.autograd.grad(output, leaves, part.grad[:, :, some].to(dtype))
 
 
-def _formula(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, scale: float) -> Tensor:
-    """softmax(QKᵀ·scale)·V; q (heads, group, rows, head_dim), k, v (heads, kv_len, head_dim)."""
+def _formula(
+    q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, bias: Tensor | None, scale: float
+) -> Tensor:
+    """softmax(QKᵀ·scale + bias)·V; q (heads, group, rows, head_dim), k, v (heads, kv_len, head_dim)."""
     scores = ((q * scale).flatten(1, 2) @ k.mT).view(*q.shape[:3], -1)
+    if bias is not None:
+        scores = scores + bias
     if allowed is None:
         return (scores.softmax(-1).flatten(1, 2) @ v).view(q.shape)
     opened, blind = masks.open_blind_rows(allowed)

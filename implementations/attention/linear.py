@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from implementations.attention.problem import AttentionInputs, AttentionProblem
+from implementations.attention.problem import AttentionInputs, AttentionProblem, takes
 from implementations.registry import implementation
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def elu_features(x: Tensor) -> Tensor:
     operation="attention",
     exact=False,
     laws={"time": "batch*heads*n*d^2", "memory": "batch*heads*n*d"},
+    supports=takes("padding"),
 )
 def linear_elu(problem: AttentionProblem) -> Callable[[AttentionInputs], Tensor]:
     """Linear attention with φ = elu + 1 (Katharopoulos et al. 2020), causal by chunks.

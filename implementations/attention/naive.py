@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     laws={"time": "batch*heads*n^2*d", "memory": "batch*heads*n^2"},
 )
 def naive(problem: AttentionProblem) -> Callable[[AttentionInputs], Tensor]:
-    """softmax(QKᵀ/√d)·V with the whole matrix in memory.
+    """softmax(QKᵀ/√d + bias)·V with the whole matrix in memory.
 
     Vaswani et al. 2017, equation 1. q is scaled before the product: in float16, 128 channels of 40 · 40
     overflow when scaled after it.
@@ -31,6 +31,8 @@ def naive(problem: AttentionProblem) -> Callable[[AttentionInputs], Tensor]:
         if allowed is not None and masks.may_have_blind_rows(problem, inputs):
             allowed, blind = masks.open_blind_rows(allowed)
         scores = (inputs.q * problem.scale) @ masks.repeat_heads(problem, inputs.k).mT
+        if inputs.bias is not None:
+            scores = scores + inputs.bias
         if allowed is not None:
             scores = scores.masked_fill(~allowed, float("-inf"))
         weights = scores.softmax(-1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from implementations.attention.problem import AttentionInputs, AttentionProblem
+from implementations.attention.problem import AttentionInputs, AttentionProblem, takes
 from implementations.registry import implementation
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ FEATURES_PER_CHANNEL = 4
     operation="attention",
     exact=False,
     laws={"time": "batch*heads*n*d^2", "memory": "batch*heads*n*d"},
+    supports=takes("padding"),
 )
 def performer(problem: AttentionProblem) -> Callable[[AttentionInputs], Tensor]:
     """FAVOR+ (Choromanski et al. 2020): 4·head_dim positive orthogonal random features, causal by chunks.

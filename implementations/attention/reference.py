@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 PAIRS_BUDGET = {"cpu": 2**22, "cuda": 2**27}
 FEWEST_ROWS = 32
 TILES = (16, 32, 64, 128)
+#: Packed sequences whose first and last rows are always judged.
+MOST_SEQUENCES = 16
 
 
 def sampled_rows(problem: AttentionProblem, device: str) -> tuple[list[int], list[float]]:
@@ -31,7 +33,7 @@ def sampled_rows(problem: AttentionProblem, device: str) -> tuple[list[int], lis
     room = max(PAIRS_BUDGET.get(device, PAIRS_BUDGET["cpu"]) // per_row, FEWEST_ROWS)
     if room >= n:
         return list(range(n)), [1.0] * n
-    edges = _edges(n)
+    edges = _edges(problem)
     others = sorted(set(range(n)) - edges)
     drawn = set(random.Random(problem.seed).sample(others, max(room - len(edges), 8)))
     weight = len(others) / len(drawn)
@@ -39,9 +41,15 @@ def sampled_rows(problem: AttentionProblem, device: str) -> tuple[list[int], lis
     return rows, [1.0 if row in edges else weight for row in rows]
 
 
-def _edges(n: int) -> set[int]:
-    """The first and last rows, and those beside the first and last edge of the usual tiles."""
+def _edges(problem: AttentionProblem) -> set[int]:
+    """The outermost rows, and those beside edges: of the first and last tile, a window, a packed sequence."""
+    n = problem.seq_len
     edges = {0, 1, n - 2, n - 1}
+    for start in (problem.cu_seqlens or ())[:MOST_SEQUENCES]:
+        edges |= {start - 1, start}
+    if problem.window is not None:
+        first = problem.window - problem.causal_offset  # the first row whose window leaves out key 0
+        edges |= {first - 1, first}
     for tile in TILES:
         for edge in (tile, (n - 1) // tile * tile):
             edges |= {edge - 1, edge}

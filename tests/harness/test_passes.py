@@ -45,6 +45,27 @@ def test_forward_builds_no_graph(inputs: Inputs) -> None:
     assert not output.requires_grad
 
 
+def test_decoding_appends_before_it_attends_and_builds_no_graph() -> None:
+    order: list[str] = []
+
+    class Cached(Inputs):
+        def advance(self) -> None:
+            order.append("append")
+
+    def run(inputs: Inputs) -> Tensor:
+        order.append("attend")
+        return inputs.x * inputs.y
+
+    x, y = torch.tensor([2.0], requires_grad=True), torch.tensor([5.0])
+    bound = bind("decode", run, Cached(x, y, torch.tensor([1.0])))
+    output, gradients = bound.outputs()
+    bound.call()
+    assert order == ["append", "attend"] * 2
+    assert output.tolist() == [10.0]
+    assert not output.requires_grad
+    assert gradients == ()
+
+
 @pytest.mark.parametrize("pass_", ["backward", "forward_backward"])
 def test_gradients(inputs: Inputs, pass_: str) -> None:
     output, (by_x, by_y) = bind(pass_, Counted(), inputs).outputs()

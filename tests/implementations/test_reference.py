@@ -39,6 +39,11 @@ SHAPES: list[dict[str, Any]] = [
     {"seq_len": 5, "kv_len": 2, "heads": 2, "causal": True},
     {"seq_len": 5, "kv_len": 2, "heads": 2, "causal": True, "alignment": "top_left"},
     {"seq_len": 9, "kv_len": 14, "batch": 2, "heads": 6, "kv_heads": 2, "causal": True},
+    {"seq_len": 9, "kv_len": 4, "window": 3, "heads": 2, "alignment": "top_left"},
+    {"seq_len": 33, "window": 5, "causal": True, "batch": 2, "mask": "padding"},
+    {"seq_len": 9, "kv_len": 14, "batch": 2, "heads": 6, "kv_heads": 2, "mask": "additive"},
+    {"lengths": "4+17+1", "heads": 4, "kv_heads": 2, "causal": True},
+    {"lengths": "4+17+1", "heads": 2, "window": 3},
 ]
 
 
@@ -46,7 +51,9 @@ SHAPES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("masked", [False, True])
 def test_the_truth_is_the_oracle(axes: dict[str, Any], masked: bool, oracle: Oracle) -> None:
     """The oracle's float64 results are judged to be without error."""
-    problem = AttentionProblem(**axes, head_dim=16, dtype="float64", pass_="forward_backward")
+    problem = AttentionProblem.from_axes(
+        axes | {"head_dim": 16, "dtype": "float64", "pass": "forward_backward"}
+    )
     inputs = problem.inputs("cpu")
     if masked:
         mask = torch.rand(problem.heads, problem.seq_len, problem.n_keys) > 0.4
@@ -78,6 +85,15 @@ def test_samples_are_exact_and_stand_for_the_whole(
     for name in ("output", "q", "k", "v"):
         assert relative(sampled[name]) == pytest.approx(relative(whole[name]), rel=0.25)
         assert of_naive(sampled[name]) == pytest.approx(of_naive(whole[name]), rel=0.25)
+
+
+def test_edges_of_windows_and_packed_sequences_are_always_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(reference.PAIRS_BUDGET, "cpu", 1)
+    packed = AttentionProblem.from_axes({"lengths": "333+500+200", "heads": 1})
+    assert {332, 333, 832, 833} <= set(sampled_rows(packed, "cpu")[0])
+    windowed = AttentionProblem(seq_len=1000, kv_len=1100, window=400)
+    rows = sampled_rows(windowed, "cpu")[0]
+    assert {299, 300} <= set(rows)  # at key 399 the window still holds key 0, at key 400 no longer
 
 
 def judged(problem: AttentionProblem, inputs: AttentionInputs, run: Runner) -> dict[str, Errors]:
