@@ -67,6 +67,23 @@ def open_blind_rows(allowed: Tensor) -> tuple[Tensor, Tensor]:
     return allowed | blind, blind
 
 
+def opened(problem: AttentionProblem, inputs: AttentionInputs) -> tuple[Tensor | None, Tensor | None]:
+    """(allowed, blind): `allowed_pairs` with its blind rows opened, and which those are; None for none."""
+    allowed = allowed_pairs(problem, inputs)
+    if allowed is None or not may_have_blind_rows(problem, inputs):
+        return allowed, None
+    return open_blind_rows(allowed)
+
+
+def additive(problem: AttentionProblem, inputs: AttentionInputs) -> tuple[Tensor | None, Tensor | None]:
+    """(bias, blind): `opened` and the inputs' bias as one tensor of q's dtype to be added to the scores."""
+    allowed, blind = opened(problem, inputs)
+    if allowed is None:
+        return inputs.bias, blind
+    bias = torch.zeros_like(allowed, dtype=inputs.q.dtype) if inputs.bias is None else inputs.bias
+    return bias.masked_fill(~allowed, float("-inf")), blind
+
+
 def repeat_heads(problem: AttentionProblem, keys: Tensor) -> Tensor:
     """(batch, kv_heads, ...) -> (batch, heads, ...): each key/value head for its group of query heads."""
     return keys if problem.group_size == 1 else keys.repeat_interleave(problem.group_size, dim=1)

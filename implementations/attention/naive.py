@@ -27,9 +27,7 @@ def naive(problem: AttentionProblem) -> Callable[[AttentionInputs], Tensor]:
     from implementations.attention import _masks as masks
 
     def attend(inputs: AttentionInputs) -> Tensor:
-        allowed, blind = masks.allowed_pairs(problem, inputs), None
-        if allowed is not None and masks.may_have_blind_rows(problem, inputs):
-            allowed, blind = masks.open_blind_rows(allowed)
+        allowed, blind = masks.opened(problem, inputs)
         scores = (inputs.q * problem.scale) @ masks.repeat_heads(problem, inputs.k).mT
         if inputs.bias is not None:
             scores = scores + inputs.bias

@@ -1,12 +1,14 @@
 """torch.nn.functional.scaled_dot_product_attention, one name per backend.
 
 Each name forces exactly one backend and says `unsupported` where torch would take another: a list of
-backends is only a set torch may choose from.
+backends is only a set torch may choose from. A window and packed lengths are given to torch as a boolean
+mask of seq_len × kv_len, of which no block is skipped: that is what torch offers for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from implementations.attention.problem import ITEMSIZE, AttentionInputs, AttentionProblem
@@ -18,9 +20,36 @@ if TYPE_CHECKING:
 Attend = Callable[["AttentionInputs"], "Tensor"]
 Check = Callable[[AttentionProblem, Target], Reason]
 
-FUSED_LAWS = {"time": "batch*heads*n^2*d", "memory": "batch*heads*n*d"}
 HALF = ("float16", "bfloat16")
 NO_KERNEL = ("No available kernel", "No viable backend")
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """One backend of torch, the name it is measured under, and what it cannot do."""
+
+    name: str
+    constant: str
+    summary: str
+    memory: str
+    available: Callable[[Target], Reason]
+    supports: Check
+
+    def register(self) -> None:
+        """Make it known as an implementation."""
+
+        def prepare(problem: AttentionProblem) -> Attend:
+            return _prepare(problem, self.constant)
+
+        prepare.__doc__ = self.summary
+        implementation(
+            self.name,
+            operation="attention",
+            exact=True,
+            laws={"time": "batch*heads*n^2*d", "memory": self.memory},
+            available=self.available,
+            supports=self.supports,
+        )(prepare)
 
 
 def _prepare(problem: AttentionProblem, backend: str) -> Attend:
@@ -31,19 +60,18 @@ def _prepare(problem: AttentionProblem, backend: str) -> Attend:
 
     only = getattr(SDPBackend, backend)
     shared = problem.group_size > 1
-    by_flag = problem.causal and problem.causal_offset == 0  # torch's own causal rule is top-left
+    plain = problem.window is None and problem.lengths is None
+    by_flag = problem.causal and problem.causal_offset == 0 and plain  # torch's own causal rule is top-left
 
     def attend(inputs: AttentionInputs) -> Tensor:
         _check_layout(inputs, backend)
-        flag = by_flag and inputs.mask is None
-        allowed = None if flag else masks.allowed_pairs(problem, inputs)
-        blind = None
-        if allowed is not None and masks.may_have_blind_rows(problem, inputs):
-            allowed, blind = masks.open_blind_rows(allowed)
+        flag = by_flag and inputs.mask is None and inputs.bias is None
+        given = masks.opened if inputs.bias is None else masks.additive
+        mask, blind = (None, None) if flag else given(problem, inputs)
         try:
             with sdpa_kernel(only):
                 output = scaled_dot_product_attention(
-                    inputs.q, inputs.k, inputs.v, attn_mask=allowed, is_causal=flag, enable_gqa=shared
+                    inputs.q, inputs.k, inputs.v, attn_mask=mask, is_causal=flag, enable_gqa=shared
                 )
         except RuntimeError as error:
             if str(error).startswith(NO_KERNEL):
@@ -58,7 +86,7 @@ def _check_layout(inputs: AttentionInputs, backend: str) -> None:
     """Raise Unsupported for tensors that no fused kernel takes, instead of letting torch look elsewhere."""
     if backend == "MATH":
         return
-    q, k, v, mask = inputs.q, inputs.k, inputs.v, inputs.mask
+    q, k, v, mask = inputs.q, inputs.k, inputs.v, inputs.mask if inputs.bias is None else inputs.bias
     for name, tensor in (("q", q), ("k", k), ("v", v)):
         if tensor.stride(-1) != 1 and tensor.shape[-1] > 1:
             raise Unsupported(f"{backend}: {name} has an inner stride of {tensor.stride(-1)}, not 1")
@@ -86,8 +114,15 @@ def _too_old(target: Target, oldest: tuple[int, int]) -> Reason:
 
 
 def _alignment(problem: AttentionProblem) -> Reason:
-    """torch's causal flag counts from the top-left corner; only `math` can do otherwise at no loss."""
-    if problem.causal and problem.causal_offset not in (0, problem.n_keys - 1):
+    """torch's causal flag counts from the top-left corner; only `math` can do otherwise at no loss.
+
+    Where a mask is passed anyway, it holds the causal rule as well.
+    """
+    if (
+        not problem.beyond_causal()
+        and problem.causal
+        and problem.causal_offset not in (0, problem.n_keys - 1)
+    ):
         return "its causal flag is aligned top-left; bottom-right differs when seq_len and kv_len do"
     return None
 
@@ -99,7 +134,10 @@ def _flash_supports(problem: AttentionProblem, target: Target) -> Reason:
         return "the flash kernels on CUDA take float16 and bfloat16"
     if problem.head_dim > 256:
         return f"head_dim {problem.head_dim} is more than the 256 that its kernels have"
-    if problem.causal and problem.seq_len != problem.n_keys:
+    if reason := problem.beyond():
+        return f"on CUDA {reason}"
+    sees_all = problem.causal_offset == problem.n_keys - 1
+    if problem.causal and problem.seq_len != problem.n_keys and not sees_all:
         return "on CUDA its causal flag needs seq_len equal to kv_len"
     return None
 
@@ -129,51 +167,43 @@ def _from_sm_80(target: Target) -> Reason:
     return _too_old(target, (8, 0))
 
 
-@implementation(
-    "sdpa_math",
-    operation="attention",
-    exact=True,
-    laws={"time": "batch*heads*n^2*d", "memory": "batch*heads*n^2"},
+def _no_objection(*_: object) -> Reason:
+    return None
+
+
+BACKENDS = (
+    Backend(
+        "sdpa_math",
+        "MATH",
+        "PyTorch's unfused attention: separate products and a safe softmax.",
+        memory="batch*heads*n^2",
+        available=_no_objection,
+        supports=_no_objection,
+    ),
+    Backend(
+        "sdpa_flash",
+        "FLASH_ATTENTION",
+        "PyTorch's flash attention (Dao 2023 on CUDA, its own tiled kernel on CPU).",
+        memory="batch*heads*n*d",
+        available=_from_sm_80,
+        supports=_flash_supports,
+    ),
+    Backend(
+        "sdpa_efficient",
+        "EFFICIENT_ATTENTION",
+        "PyTorch's memory-efficient attention (Rabe & Staats 2021, CUTLASS kernels).",
+        memory="batch*heads*n*d",
+        available=_cuda_only("memory-efficient", (5, 0)),
+        supports=_efficient_supports,
+    ),
+    Backend(
+        "sdpa_cudnn",
+        "CUDNN_ATTENTION",
+        "NVIDIA cuDNN's fused attention through PyTorch.",
+        memory="batch*heads*n*d",
+        available=_cuda_only("cuDNN", (8, 0)),
+        supports=_cudnn_supports,
+    ),
 )
-def sdpa_math(problem: AttentionProblem) -> Attend:
-    """PyTorch's unfused attention: separate products and a safe softmax."""
-    return _prepare(problem, "MATH")
-
-
-@implementation(
-    "sdpa_flash",
-    operation="attention",
-    exact=True,
-    laws=FUSED_LAWS,
-    available=_from_sm_80,
-    supports=_flash_supports,
-)
-def sdpa_flash(problem: AttentionProblem) -> Attend:
-    """PyTorch's flash attention (Dao 2023 on CUDA, its own tiled kernel on CPU)."""
-    return _prepare(problem, "FLASH_ATTENTION")
-
-
-@implementation(
-    "sdpa_efficient",
-    operation="attention",
-    exact=True,
-    laws=FUSED_LAWS,
-    available=_cuda_only("memory-efficient", (5, 0)),
-    supports=_efficient_supports,
-)
-def sdpa_efficient(problem: AttentionProblem) -> Attend:
-    """PyTorch's memory-efficient attention (Rabe & Staats 2021, CUTLASS kernels)."""
-    return _prepare(problem, "EFFICIENT_ATTENTION")
-
-
-@implementation(
-    "sdpa_cudnn",
-    operation="attention",
-    exact=True,
-    laws=FUSED_LAWS,
-    available=_cuda_only("cuDNN", (8, 0)),
-    supports=_cudnn_supports,
-)
-def sdpa_cudnn(problem: AttentionProblem) -> Attend:
-    """NVIDIA cuDNN's fused attention through PyTorch."""
-    return _prepare(problem, "CUDNN_ATTENTION")
+for _backend in BACKENDS:
+    _backend.register()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from harness.passes import bind
 from implementations.attention.problem import Alignment, AttentionInputs, AttentionProblem
-from implementations.registry import Implementation, Target, Unsupported, implementations, load
+from implementations.registry import Implementation, Target, Unsupported, implementations, load, lookup
 
 Results = tuple[Tensor, tuple[Tensor, ...]]
 Oracle = Callable[[AttentionProblem, AttentionInputs], Results]
@@ -22,6 +24,23 @@ ALL = [found for found in implementations("attention") if found.exact]
 #: The interpreted ones are tested in a process of their own, what compiles in test_flex.py.
 EXACT = [found.name for found in ALL if not found.interpreted_on and found.name != "flex"]
 
+#: Every mask, window and packing, square and not, with rows that see nothing among them.
+MASKED: list[dict[str, Any]] = [
+    {"seq_len": 33, "window": 5},
+    {"seq_len": 33, "window": 5, "causal": True},
+    {"seq_len": 9, "kv_len": 20, "window": 3, "causal": True},
+    {"seq_len": 20, "kv_len": 9, "window": 3},
+    {"seq_len": 20, "kv_len": 9, "window": 3, "alignment": "top_left", "causal": True},
+    {"seq_len": 17, "batch": 2, "mask": "boolean"},
+    {"seq_len": 17, "batch": 2, "mask": "boolean", "causal": True},
+    {"seq_len": 9, "kv_len": 20, "batch": 2, "mask": "additive"},
+    {"seq_len": 17, "batch": 2, "mask": "additive", "causal": True, "window": 4},
+    {"seq_len": 17, "batch": 3, "mask": "padding"},
+    {"seq_len": 17, "batch": 3, "mask": "padding", "causal": True},
+    {"lengths": "5+1+17"},
+    {"lengths": "5+1+17", "causal": True},
+    {"lengths": "5+1+17", "causal": True, "window": 3},
+]
 BOUND = {"float64": 1e-14, "float32": 2e-6, "float16": 1.5e-3, "bfloat16": 1e-2}
 
 
@@ -82,6 +101,58 @@ def test_causal_alignments(
     compare(problem, results, truth, distance)
     if results is not None and n > m and alignment == "bottom_right":
         assert (results[0][:, :, : n - m] == 0).all()
+
+
+@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("axes", MASKED, ids=str)
+def test_every_mask(
+    name: str, axes: dict[str, Any], dtype: str, oracle: Oracle, run: Runner, distance: Distance
+) -> None:
+    """Right in output and gradients or unsupported in words; rows that see nothing are exactly 0."""
+    problem = AttentionProblem.from_axes(
+        {"heads": 4, "kv_heads": 2, "head_dim": 16, "pass": "forward_backward", "dtype": dtype} | axes
+    )
+    inputs = problem.inputs("cpu")
+    results, truth = run(name, problem, inputs), oracle(problem, inputs)
+    compare(problem, results, truth, distance)
+    if results is not None:
+        assert (results[0][truth[0] == 0] == 0).all()
+
+
+@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize(
+    "axes",
+    [
+        {"seq_len": 1, "kv_len": 33},
+        {"seq_len": 3, "kv_len": 33},
+        {"seq_len": 1, "kv_len": 33, "window": 7},
+        {"seq_len": 1, "kv_len": 33, "batch": 3, "mask": "padding"},
+    ],
+    ids=str,
+)
+def test_decoding_appends_and_attends(
+    name: str, axes: dict[str, Any], oracle: Oracle, run: Runner, distance: Distance
+) -> None:
+    """The cache's end is overwritten, and only then looked at."""
+    problem = AttentionProblem.from_axes(axes | {"heads": 4, "kv_heads": 2, "head_dim": 16, "pass": "decode"})
+    inputs = problem.inputs("cpu")
+    truth = oracle(problem, inputs)
+    if lookup(name).reason_against(problem, Target("cpu")):
+        assert run(name, problem, inputs) is None
+        return
+    inputs.k[:, :, -problem.seq_len :] = torch.nan
+    output, gradients = bind("decode", lookup(name).prepare(problem), inputs).outputs()
+    assert gradients == ()
+    compare(problem, (output, ()), truth, distance)
+
+
+def test_what_takes_every_mask() -> None:
+    """No refusal hides a gap: these compute every mask there is, forward and backward."""
+    for name in ("naive", "sdpa_math", "sdpa_flash"):
+        for axes in MASKED:
+            problem = AttentionProblem.from_axes(axes | {"pass": "forward_backward"})
+            assert lookup(name).reason_against(problem, Target("cpu")) is None
 
 
 @pytest.mark.parametrize("name", EXACT)

@@ -95,6 +95,7 @@ def test_flash_refuses_what_torch_would_give_to_math() -> None:
         "v has an inner stride": replace(inputs, v=transposed(inputs.v)),
         "v has 8 channels": replace(inputs, v=inputs.v[..., :8].contiguous()),
         "no gradient by the mask": replace(inputs, mask=torch.zeros(8, 8, requires_grad=True)),
+        "FLASH_ATTENTION: no gradient by": replace(inputs, bias=torch.zeros(8, 8, requires_grad=True)),
     }
     for words, given in refused.items():
         with pytest.raises(Unsupported, match=words):
@@ -132,6 +133,8 @@ def test_where_a_backend_does_not_exist(name: str, target: Target, words: str) -
         ("sdpa_flash", {"dtype": "float32"}, "float16 and bfloat16"),
         ("sdpa_flash", {"dtype": "float16", "head_dim": 320}, "256"),
         ("sdpa_flash", {"dtype": "float16", "kv_len": 9, "causal": True}, "equal to kv_len"),
+        ("sdpa_flash", {"dtype": "float16", "window": 4}, "on CUDA it does not take a sliding window of 4"),
+        ("sdpa_flash", {"dtype": "float16", "mask": "additive"}, "on CUDA it does not take an additive mask"),
         ("sdpa_efficient", {"dtype": "float64"}, "float16, bfloat16 and float32"),
         ("sdpa_efficient", {"dtype": "float16", "head_dim": 20}, "multiple of 16 bytes"),
         ("sdpa_efficient", {"kv_heads": 2}, "shared key/value heads"),
@@ -150,7 +153,8 @@ def test_what_a_cuda_backend_does_not_take(name: str, axes: dict[str, Any], word
 @pytest.mark.parametrize("name", ["sdpa_flash", "sdpa_efficient", "sdpa_cudnn"])
 def test_what_a_cuda_backend_takes(name: str) -> None:
     found = lookup(name)
-    for axes in ({}, {"causal": True}, {"causal": True, "seq_len": 1}, {"head_dim": 128}):
+    decode = {"pass": "decode", "seq_len": 1, "kv_len": 64}
+    for axes in ({}, {"causal": True}, {"causal": True, "seq_len": 1}, {"head_dim": 128}, decode):
         problem = AttentionProblem.from_axes({"seq_len": 64, "dtype": "bfloat16", **axes})
         assert found.reason_against(problem, H200) is None
 
