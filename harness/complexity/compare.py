@@ -10,11 +10,15 @@ from scipy.special import ndtr
 from harness.complexity.fit import Fit
 from harness.complexity.laws import Array
 from harness.complexity.posterior import Posterior
+from harness.complexity.structures import Ints
 
 #: How far beyond the measured sizes a question may reach, as a ratio.
 REACH = 4.0
 POINTS = 400
 LOW, HIGH = 0.025, 0.975
+#: Probabilities of fitting at a frontier's ends and middle, and the sizes first tried.
+LEVELS = np.array([HIGH, 0.5, LOW])
+STEPS = 96
 #: Curves per fit that enter a comparison.
 MAIN_CURVES = 60
 TINY = 1e-24
@@ -78,32 +82,35 @@ def probability_cheaper(first: Fit, second: Fit, sizes: Array) -> Array:
 def frontier(fit: Fit, budget: float, largest: float = 2.0**40) -> Frontier | None:
     """Largest size whose predicted cost stays within a budget, in the unit of the samples.
 
-    Meant for peak memory from counts: the largest n that fits a device.  None if data are
-    insufficient, if not even the smallest measured size fits, or if the cost does not reach the
-    budget by size ``largest``.
+    Meant for peak memory from counts: the largest n that fits a device.  low, mid and high are where
+    the probability of fitting falls through .975, .5 and .025.  None if data are insufficient, if not
+    even the smallest measured size fits, or if the cost does not reach the budget by size ``largest``.
     """
-    if fit.posterior is None:
+    if fit.posterior is None or budget <= 0:
         return None
-    sizes = np.geomspace(fit.summary.sizes[0], largest, 4 * POINTS)
-    within = fit.predict(sizes) <= budget
-    ends = [int(np.argmin(column)) for column in within.T]  # the first size that does not fit
-    if ends[1] == 0:
+    sizes = np.geomspace(fit.summary.sizes[0], largest, STEPS)
+    ends = [_first_below(fit.probability_within(sizes, budget), level) for level in LEVELS]
+    if ends[1] in (0, sizes.size):
         return None
-    ends = [end if not column.all() else sizes.size for end, column in zip(ends, within.T, strict=True)]
-    high, mid, low = (_largest_within(fit, budget, sizes, e, k) for k, e in enumerate(ends))
+    low, mid, high = _largest_within(fit, budget, sizes, np.array(ends))
     return Frontier(low, mid, high, bool(mid > fit.summary.sizes[-1]))
 
 
-def _largest_within(fit: Fit, budget: float, sizes: Array, end: int, column: int) -> float:
-    """Bisection between the last size that fits and the first that does not."""
-    if end in (0, sizes.size):
-        return float(sizes[max(end - 1, 0)])
-    low, high = float(sizes[end - 1]), float(sizes[end])
-    while high - low > max(0.5, 1e-9 * high):
+def _first_below(probability: Array, level: float) -> int:
+    """Index of the first size that does not fit; their number if all do."""
+    below = np.flatnonzero(probability < level)
+    return int(below[0]) if below.size else probability.size
+
+
+def _largest_within(fit: Fit, budget: float, sizes: Array, ends: Ints) -> list[float]:
+    """Bisection, for all levels at once, between the last size that fits and the first that does not."""
+    low, high = sizes[np.maximum(ends - 1, 0)], sizes[np.minimum(ends, sizes.size - 1)]
+    high = np.where(ends == 0, low, high)
+    while (high - low > np.maximum(0.5, 1e-9 * high)).any():
         middle = (low + high) / 2
-        fits = fit.predict(middle)[0, column] <= budget
-        low, high = (middle, high) if fits else (low, middle)
-    return low
+        fits = fit.probability_within(middle, budget) >= LEVELS
+        low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+    return [float(size) for size in low]
 
 
 def _main_curves(posterior: Posterior, sizes: Array) -> tuple[Array, Array, Array]:

@@ -34,7 +34,7 @@ SAME_LEAD = 0.5
 #: Relative fits are kept above this, so that a logarithm exists.
 FLOOR = 1e-60
 #: Structures whose evidence after the linear fit is this far (in nats) below the best are dropped.
-PRUNE = 12.0
+PRUNE = 10.0
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,9 @@ def _promising(structures: Structures, data: Summary, columns: Array, scale: Arr
     variance = _variance(structures, data, taus)
     c = _linear(columns, variance)
     rough = _log_likelihood(columns, variance, c) + structures.log_prior[:, None]
+    rough += _log_room(structures, taus)
     if data.kind == "count":
-        rough += _log_before_tail(structures, data, c / scale[:, None, :]) + _log_room(structures, taus)
+        rough += _log_before_tail(structures, data, c / scale[:, None, :])
     rough[~_admissible(structures, data, columns, c)] = -np.inf
     best = rough.max(axis=1)
     # Bare laws stay: whatever the data, their fits are valid and leave a posterior to normalise.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.complexity.laws import LAWS, OTHER, Array, Law
-from harness.complexity.mixture import NAMES
+from harness.complexity.mixture import NAMES, Mixture, Normals
 from harness.complexity.posterior import Posterior, infer_posterior
 from harness.complexity.structures import PRIOR_FREE, PRIOR_TABLE
 from harness.complexity.summary import MIN_SIZES, Summary, summarise
@@ -66,13 +66,25 @@ class Fit:
         at = np.atleast_1d(np.asarray(sizes, dtype=np.float64))
         if self.posterior is None:
             return np.full((at.size, 3), np.nan)
-        mixture, known, levels = self.posterior.mixture, self.summary.sizes, (0.025, 0.5, 0.975)
+        return np.exp(self._at(at, self.posterior.mixture).quantiles((0.025, 0.5, 0.975)))
+
+    def probability_within(self, sizes: ArrayLike, budget: float) -> Array:
+        """Probability (k,) that the cost at each size is at most a budget, in the samples' unit.
+
+        NaN when data are insufficient.
+        """
+        at = np.atleast_1d(np.asarray(sizes, dtype=np.float64))
+        if self.posterior is None:
+            return np.full(at.size, np.nan)
+        return self._at(at, self.posterior.mixture).below(np.log(budget))
+
+    def _at(self, at: Array, mixture: Mixture) -> Normals:
+        """Ln cost at new sizes, with what the way beyond the sweep may bring."""
+        known = self.summary.sizes
         above = np.maximum(np.log2(at / known[-1]), 0.0)
         if self.kind == "count":
-            change = self.summary.regimes.probability_of_change(above)
-            return np.exp(mixture.quantiles_of_counts(at, float(known[-1]), change, levels))
-        octaves = np.maximum(above, np.log2(known[0] / at))
-        return np.exp(mixture.quantiles(at, octaves, levels))
+            return mixture.count_at(at, float(known[-1]), self.summary.regimes.probability_of_change(above))
+        return mixture.at(at, np.maximum(above, np.log2(known[0] / at)))
 
 
 def infer(sizes: ArrayLike, samples: Sequence[ArrayLike], kind: str = "cpu_time") -> Fit:

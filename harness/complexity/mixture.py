@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp, ndtr
 
 from harness.complexity.evidence import Fitted
@@ -114,20 +115,16 @@ class Mixture:
         variance = np.einsum("nsk,nkl,nsl->ns", gradient, self.covariance, gradient)
         return np.log(cost), np.maximum(variance, 0.0)
 
-    def quantiles(self, sizes: Array, octaves: Array, levels: Sequence[float]) -> Array:
-        """Quantiles (s, q) of ln cost at new sizes, including tau and drift beyond the sweep."""
+    def at(self, sizes: Array, octaves: Array) -> Normals:
+        """Ln cost at new sizes (s,), so many octaves (s,) outside the sweep, with tau and drift."""
         mean, variance = self.curves(sizes)
         drift = (DRIFT_PER_OCTAVE * np.maximum(octaves - VALIDATED_OCTAVES, 0.0)) ** 2
-        deviation = np.sqrt(variance + self.tau[:, None] ** 2 + drift)
-        return mixture_quantiles(mean, deviation, self.weight, levels)
+        return Normals(mean, np.sqrt(variance + self.tau[:, None] ** 2 + drift), self.weight)
 
-    def quantiles_of_counts(
-        self, sizes: Array, largest: float, change: Array, levels: Sequence[float]
-    ) -> Array:
-        """Quantiles (s, q) of ln cost at new sizes of a count that takes on another regime with probability
-        change (s,).
+    def count_at(self, sizes: Array, largest: float, change: Array) -> Normals:
+        """Ln count at new sizes (s,), each with its probability of another regime, change (s,).
 
-        A term of the same growth that is hidden below the count at the largest size lifts it to anything
+        A term of the same growth that is hidden below the count at the largest size may lift it to anything
         between the curve and pure growth of its lead from there on: a uniform range, taken as the
         normal of its mean and variance.
         """
@@ -135,14 +132,32 @@ class Mixture:
         lead = np.log(self.structures.lead(np.append(sizes, largest)))
         pure = mean[:, -1:] + lead[:, :-1] - lead[:, -1:]
         mean, variance = mean[:, :-1], variance[:, :-1] + self.tau[:, None] ** 2
-        lifted = (mean + pure) / 2, variance + (pure - mean) ** 2 / 12
-        weight = self.weight[:, None] * np.stack([1 - change, change])[:, None, :]
-        return mixture_quantiles(
-            np.concatenate([mean, lifted[0]]),
-            np.sqrt(np.concatenate([variance, lifted[1]])),
-            weight.reshape(-1, sizes.size),
-            levels,
+        if not change.any():
+            return Normals(mean, np.sqrt(variance), self.weight)
+        lifted, uncertain = (mean + pure) / 2, variance + (pure - mean) ** 2 / 12
+        return Normals(
+            np.concatenate([mean, lifted]),
+            np.sqrt(np.concatenate([variance, uncertain])),
+            np.concatenate([self.weight[:, None] * (1 - change), self.weight[:, None] * change]),
         )
+
+
+@dataclass(frozen=True)
+class Normals:
+    """A mixture of normals at each of s places: mean and deviation (N, s), weight (N,) or (N, s)."""
+
+    mean: Array
+    deviation: Array
+    weight: Array
+
+    def below(self, values: ArrayLike) -> Array:
+        """Probability (s,) of at most a value (s,)."""
+        part = ndtr((np.asarray(values) - self.mean) / self.deviation)
+        return np.asarray((self.weight.reshape(len(self.weight), -1) * part).sum(axis=0))
+
+    def quantiles(self, levels: Sequence[float]) -> Array:
+        """Quantiles (s, q)."""
+        return mixture_quantiles(self.mean, self.deviation, self.weight, levels)
 
 
 def mixture_quantiles(mean: Array, deviation: Array, weight: Array, levels: Sequence[float]) -> Array:

@@ -12,6 +12,7 @@ from harness.complexity.mixture import NAMES, Mixture, mix, term_shares
 from harness.complexity.structures import (
     FREE_RANGE,
     Bools,
+    Ints,
     Leads,
     concatenate,
     enumerate_structures,
@@ -26,10 +27,13 @@ EXPONENT_SHARE = 0.30
 COARSE_POWERS = np.linspace(*FREE_RANGE, 42)
 MAX_CELL_MASS = 0.2
 NEAR_PEAK, MAX_CELL_STEP = 4.0, 2.5
+#: Shapes so far (in nats) below the best on a coarse grid are not tried on a finer one.
+WORTH_REFINING = 24.0
 SPLIT = (1 / 3, 2 / 3)
 SUBCELLS = 16
 DENSITY_FLOOR = 1e-30
-MIN_CELL = 1e-9
+#: Cells of the grid are not split below this, a thousandth of what is reported of a time.
+MIN_CELL = {"cpu_time": 1e-4, "gpu_time": 1e-4, "count": 1e-9}
 MAX_REFINEMENTS = 18
 
 
@@ -62,7 +66,8 @@ def fit_free_power(data: Summary) -> tuple[Fitted, Array]:
         new = _refinement(fitted, grid, data)
         if not new.size:
             break
-        fitted, grid = _join_fits(fitted, _fit_leads(free_leads(new), data)), np.union1d(grid, new)
+        more = _fit_leads(free_leads(new), data, _worth_refining(fitted))
+        fitted, grid = _join_fits(fitted, more), np.union1d(grid, new)
     return fitted, grid
 
 
@@ -74,9 +79,16 @@ def _as_mass(fitted: Fitted, grid: Array) -> Fitted:
     return replace(fitted, log_weight=fitted.log_weight + np.log(width)[row, None])
 
 
-def _fit_leads(leads: Leads, data: Summary) -> Fitted:
+def _fit_leads(leads: Leads, data: Summary, only: Ints | None = None) -> Fitted:
     exact = data.kind == "count"
-    return fit_structures(enumerate_structures(data.sizes, leads, exact), data)
+    return fit_structures(enumerate_structures(data.sizes, leads, exact, only), data)
+
+
+def _worth_refining(fitted: Fitted) -> Ints:
+    """Numbers of the shapes that explain the sweep about as well as the best at some power so far."""
+    best = fitted.log_weight.max(axis=1)
+    good = (best > best.max() - WORTH_REFINING) | ~fitted.structures.decorated
+    return np.unique(fitted.structures.shape[good])
 
 
 def _join_fits(first: Fitted, second: Fitted) -> Fitted:
@@ -99,7 +111,7 @@ def _refinement(fitted: Fitted, grid: Array, data: Summary) -> Array:
         # The chord of a concave ln density lies below it, the more so the steeper the cell.
         near = np.maximum(density[1:], density[:-1]) > -NEAR_PEAK
         steep = near & (np.abs(np.diff(density)) > MAX_CELL_STEP)
-        split = np.flatnonzero((heavy | steep) & (gap > MIN_CELL))
+        split = np.flatnonzero((heavy | steep) & (gap > MIN_CELL[data.kind]))
         new += [grid[split] + gap[split] * u for u in SPLIT]
     return np.unique(np.concatenate(new))
 

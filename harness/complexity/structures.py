@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -55,8 +56,9 @@ class Leads:
 
 @dataclass(frozen=True)
 class Structures:
-    """A batch of B curves, one array (B,) per property."""
+    """A batch of B curves, one array (B,) per property; shape numbers what surrounds the lead."""
 
+    shape: Ints
     power: Array
     log_power: Ints
     law: Ints
@@ -159,19 +161,33 @@ class Shape:
         return max(self.lower, 0.0) if grows or self.lower else -np.inf
 
 
-def enumerate_structures(sizes: Array, leads: Leads, exact: bool = False) -> Structures:
-    """Every structure of every lead over the sizes (m,) of a sweep; exact: for counts."""
-    shapes = [*_sums(), *_regimes(sizes), *_bad_sizes(sizes), *_plateaus(sizes)]
-    if exact:
-        shapes += _tails(sizes)
-    floor = np.array([shape.floor for shape in shapes])
-    log_prior = np.log(_normalised(shapes, _above(leads, floor)))
-    row, column = np.nonzero(_above(leads, floor))
+@lru_cache(maxsize=64)
+def _shapes(sizes: tuple[float, ...], exact: bool) -> tuple[Shape, ...]:
+    """Every shape over the sizes of a sweep."""
+    x = np.array(sizes)
+    tails = _tails(x) if exact else ()
+    return (*_sums(), *_regimes(x), *_bad_sizes(x), *_plateaus(x), *tails)
+
+
+def enumerate_structures(
+    sizes: Array, leads: Leads, exact: bool = False, only: Ints | None = None
+) -> Structures:
+    """Every structure of every lead over the sizes (m,) of a sweep.
+
+    exact: for counts; only: the numbers of the shapes wanted.
+    """
+    shapes = _shapes(tuple(sizes.tolist()), exact)
+    allowed = _above(leads, np.array([shape.floor for shape in shapes]))
+    log_prior = np.log(_normalised(shapes, allowed))
+    if only is not None:
+        allowed &= np.isin(np.arange(len(shapes)), only)[:, None]
+    row, column = np.nonzero(allowed)
     by_shape = {
         name: np.array([getattr(shape, name) for shape in shapes])[row]
         for name in ("constant", "lower", "kind", "at")
     }
     return Structures(
+        shape=row,
         power=leads.power[column],
         log_power=leads.log_power[column],
         law=leads.law[column],
