@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
@@ -46,6 +46,11 @@ class Executor(Protocol):
         self, cases: Sequence[Case], interpreted: bool, metrics: Sequence[str], listen: Listen
     ) -> Iterator[Result]:
         """Measure the cases of one problem together; one row for each, whatever happens."""
+
+    def certify(
+        self, case: Case, interpreted: bool, sizes: Mapping[str, tuple[int, ...]]
+    ) -> protocol.Certified:
+        """Exact polynomials of a case's counts over these sizes of law variables."""
 
     def close(self) -> None:
         """End the children."""
@@ -94,9 +99,11 @@ class WorkerExecutor:
             self._discard(interpreted)
             return protocol.Probed(case, Result(case, death.status, death.reason), None, None, None, 0, 0)
 
-    def certify(self, case: Case, interpreted: bool, lengths: Sequence[int]) -> protocol.Certified:
+    def certify(
+        self, case: Case, interpreted: bool, sizes: Mapping[str, tuple[int, ...]]
+    ) -> protocol.Certified:
         """Exact polynomials of a case's counts; a death of the child is the reason that there are none."""
-        request = protocol.CertifyRequest(case, tuple(lengths))
+        request = protocol.CertifyRequest(case, dict(sizes))
         try:
             for answer in self._ask(interpreted, request, lambda touch: None):
                 if isinstance(answer, protocol.Certified):

@@ -25,6 +25,9 @@ class Progress(Protocol):
     def probe(self, case: Case) -> None:
         """The case is being predicted."""
 
+    def certify(self, case: Case) -> None:
+        """The case is being counted at many sizes."""
+
     def touch(self, touch: Touch) -> None:
         """The worker is busy with this."""
 
@@ -82,6 +85,9 @@ class PlainProgress:
     def probe(self, case: Case) -> None:
         """Nothing to say."""
 
+    def certify(self, case: Case) -> None:
+        """Nothing to say."""
+
     def touch(self, touch: Touch) -> None:
         """Nothing to say."""
 
@@ -130,6 +136,10 @@ class BarProgress:
         name = label(case.implementation, dict(case.problem), self.swept)
         self.labels[case.key] = name
         self.bar.update(self.task, description=f"predicting {name}")
+
+    def certify(self, case: Case) -> None:
+        """Show what is being counted."""
+        self.bar.update(self.task, description=f"counting {case.implementation} at many sizes")
 
     def touch(self, touch: Touch) -> None:
         """Show the case, the stage and the latest live median; at most ten times a second."""

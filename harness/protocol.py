@@ -47,10 +47,10 @@ class MeasureRequest:
 
 @dataclass(frozen=True, slots=True)
 class CertifyRequest:
-    """Count a case at these lengths and find the exact polynomials."""
+    """Count a case at these sizes of law variables, and find the exact polynomials."""
 
     case: Case
-    lengths: tuple[int, ...]
+    sizes: dict[str, tuple[int, ...]]
     kind: Literal["certify"] = "certify"
 
 

@@ -7,7 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from harness.counting.certificates import Certificate, CertifiedFamily
 from harness.executor import Executor
+from harness.families import Family, families, sweeps_a_size
 from harness.plan import (
     Estimate,
     measuring_seconds,
@@ -54,6 +56,19 @@ class Runner:
             rows = self.executor.measure(lot, interpreted, self.suite.metrics, self.progress.touch)
             for result in rows:
                 self._keep(result)
+
+    def certify(self, executor: Executor, certified: set[str]) -> None:
+        """Find the exact polynomials of every family's counts, where growth is swept and counts are wanted.
+
+        executor   works on the CPU, whatever the device of the run
+        certified  keys of the cases whose families have their record already (a resumed run)
+        """
+        if "counts" not in self.suite.metrics or not sweeps_a_size(self.suite):
+            return
+        for family in families(self.suite):
+            if family.case.key not in certified:
+                self.progress.certify(family.case)
+                self.folder.append_certificates(certified_family(executor, family))
 
     def _open(self, groups: Iterable[Group]) -> list[Group]:
         """The groups without the cases that have their row already."""
@@ -124,6 +139,13 @@ class Runner:
                     lots.append((lot, interpreted))
         random.Random(0).shuffle(lots)
         yield from lots
+
+
+def certified_family(executor: Executor, family: Family) -> CertifiedFamily:
+    """Count one family of cases."""
+    found = executor.certify(family.case, family.interpreted, family.sizes)
+    certificates = tuple(Certificate.from_record(record) for record in found.certificates)
+    return CertifiedFamily(family.case, family.pinned, certificates, found.uncertified)
 
 
 def runs_interpreted(case: Case) -> bool:

@@ -1,4 +1,4 @@
-"""A run folder: run.json beside rows.jsonl, one Result a line, flushed as it is written."""
+"""A run folder: run.json beside rows.jsonl, one Result a line, and certificates.jsonl, one family a line."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from harness import SCHEMA_VERSION
+from harness.counting.certificates import CertifiedFamily
 from harness.types import BenchError, Result, Run
 
 _RESULT = TypeAdapter(Result)
 _RUN = TypeAdapter(Run)
+Parsed = TypeVar("Parsed")
 
-RUN_FILE, ROWS_FILE = "run.json", "rows.jsonl"
+RUN_FILE, ROWS_FILE, CERTIFICATES_FILE = "run.json", "rows.jsonl", "certificates.jsonl"
 
 
 class UnreadableRun(BenchError):
@@ -87,16 +89,23 @@ class RunFolder:
 
     def append(self, result: Result) -> None:
         """Append one row; it is on disk when this returns."""
-        with self._writing(), open(self.path / ROWS_FILE, "a", encoding="utf-8") as rows:
-            rows.write(encode(result) + "\n")
-            rows.flush()
-            os.fsync(rows.fileno())
+        self._append(ROWS_FILE, encode(result))
 
-    def drop_torn_row(self) -> None:
+    def append_certificates(self, family: CertifiedFamily) -> None:
+        """Append what was certified of a family; it is on disk when this returns."""
+        self._append(CERTIFICATES_FILE, _strict(family.to_record()))
+
+    def _append(self, name: str, line: str) -> None:
+        with self._writing(), open(self.path / name, "a", encoding="utf-8") as lines:
+            lines.write(line + "\n")
+            lines.flush()
+            os.fsync(lines.fileno())
+
+    def drop_torn_lines(self) -> None:
         """Cut a last line that a kill left unfinished, so that a resumed run appends whole lines."""
-        path = self.path / ROWS_FILE
-        if path.exists() and (data := path.read_bytes()) and not data.endswith(b"\n"):
-            os.truncate(path, data.rfind(b"\n") + 1)
+        for path in (self.path / ROWS_FILE, self.path / CERTIFICATES_FILE):
+            if path.exists() and (data := path.read_bytes()) and not data.endswith(b"\n"):
+                os.truncate(path, data.rfind(b"\n") + 1)
 
 
 def read_run(folder: Path) -> Run:
@@ -125,16 +134,29 @@ def read_rows(folder: Path) -> Iterator[Result]:
 
     Raises UnreadableRun naming the line of a damaged row.
     """
-    path = folder / ROWS_FILE
+    yield from _lines(folder / ROWS_FILE, decode)
+
+
+def read_certificates(folder: Path) -> tuple[CertifiedFamily, ...]:
+    """What was certified of the run's families; nothing where the run counted nothing.
+
+    Raises UnreadableRun naming the line of a damaged record.
+    """
+    return tuple(
+        _lines(folder / CERTIFICATES_FILE, lambda line: CertifiedFamily.from_record(json.loads(line)))
+    )
+
+
+def _lines(path: Path, parse: Callable[[str], Parsed]) -> Iterator[Parsed]:
     if not path.exists():
         return
-    with open(path, encoding="utf-8") as rows:
-        for number, line in enumerate(rows, start=1):
+    with open(path, encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
             if not line.endswith("\n"):
                 return
             try:
-                yield decode(line)
-            except ValidationError as error:
+                yield parse(line)
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise UnreadableRun(
                     f"{path}:{number}: damaged row: {_first(error)}; delete the line and "
                     "run again with --resume"

@@ -19,14 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from harness import environment, passes, protocol
-from harness.counting.certificates import Certificate, Uncertified, certify_eager, certify_interpreted
+from harness.counting.certificates import Certificate, Uncertified
+from harness.counting.certifying import certify_eager, certify_interpreted
 from harness.counting.predict import Untraceable, predict
 from harness.devices.device import Device
 from harness.devices.select import open_device
 from harness.metrics.drawn import changed, decoys, fill
 from harness.metrics.registry import metrics
 from harness.metrics.trial import Trial
-from harness.types import Case, Result, Scalar, Status
+from harness.types import Case, Result, Status
 from implementations.operation import operation
 from implementations.registry import load, load_plugin, lookup
 
@@ -105,23 +106,24 @@ class Worker:
         return time.perf_counter() - start
 
     def certify(self, request: protocol.CertifyRequest) -> None:
-        """Count a case at several lengths, and answer its exact polynomials."""
+        """Count a case at several sizes, and answer its exact polynomials."""
         trial = self._trial(request.case)
         found: list[Certificate | Uncertified] = []
         if trial.alive:
             with trial.stage("counting"):
-                found = self._certificates(trial, request.lengths)
+                found = self._certificates(trial, request.sizes)
         certificates = tuple(one.to_record() for one in found if isinstance(one, Certificate))
         uncertified = {one.quantity: one.reason for one in found if isinstance(one, Uncertified)}
         if not trial.alive:
             uncertified = {"counts": trial.result.reason}
         self.say(protocol.Certified(certificates, uncertified))
 
-    def _certificates(self, trial: Trial, lengths: tuple[int, ...]) -> list[Certificate | Uncertified]:
+    def _certificates(
+        self, trial: Trial, sizes: Mapping[str, tuple[int, ...]]
+    ) -> list[Certificate | Uncertified]:
         certify = certify_interpreted if self.interpreted else certify_eager
-        conditions = describe_conditions(trial.case.problem)
         try:
-            return certify(trial.implementation, trial.problem, {"n": lengths}, conditions=conditions)
+            return certify(trial.implementation, trial.problem, sizes, lambda: trial.touch("counting"))
         except Untraceable as reason:
             return [Uncertified(trial.implementation.name, "counts", str(reason))]
 
@@ -215,14 +217,6 @@ class Worker:
             trial.inputs, trial.call, trial.outputs = None, _nothing, _no_outputs
         gc.collect()
         self.device.release()
-
-
-def describe_conditions(axes: Mapping[str, Scalar]) -> str:
-    """What a certificate in the length holds fixed, in words."""
-    mask = f"causal, {axes['alignment']}" if axes.get("causal") else "not causal"
-    names = ("dtype", "batch", "heads", "kv_heads", "head_dim")
-    fixed = [f"{name}={axes[name]}" for name in names if axes.get(name) is not None]
-    return ", ".join([*fixed, mask, str(axes.get("pass", "forward"))])
 
 
 def _nothing() -> None:

@@ -9,13 +9,16 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from implementations.registry import UnknownName
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+#: Lengths at which operations are counted: multiples of every chunk in use, so that a count is one polynomial.
+LENGTHS = (256, 512, 768, 1024, 1536, 2048, 3072, 4096)
 
 Scalar = bool | int | float | str | None
 
@@ -81,6 +84,7 @@ class Operation:
 
     axes          axis name -> (accepted type, default or ... when it must be given)
     variables     law variable -> the axis that sweeps it, e.g. {"n": "seq_len"}
+    counted_at    law variable -> the sizes at which it is counted for certificates, the length first
     flop_convention  how `Problem.flops` counts, in words
     judge         (problem, inputs, output, gradients) -> errors of the output and of each gradient
     judged_inputs  (problem, inputs) -> the inputs to call an implementation with before `judge`: where only
@@ -93,6 +97,7 @@ class Operation:
     flop_convention: str
     judge: Callable[[Any, Any, Any, tuple[Any, ...]], tuple[Errors, ...]]
     judged_inputs: Callable[[Any, Any], Any] = lambda problem, inputs: inputs
+    counted_at: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: {"n": LENGTHS})
 
 
 def operation(name: str) -> Operation:

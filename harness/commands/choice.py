@@ -54,6 +54,10 @@ class Choice:
         """The axes with more than one value."""
         return [axis for axis, values in self.suite.axes.items() if len(values) > 1]
 
+    def on(self, device: str) -> Choice:
+        """The same on another device."""
+        return replace(self, device=device)
+
     def executor(self, log: Path) -> WorkerExecutor:
         """Workers for this suite."""
         return WorkerExecutor(self.device, self.suite.operation.name, self.suite.timeout, log, self.plugins)

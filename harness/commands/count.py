@@ -1,27 +1,21 @@
-"""`bench count`: the costs of a suite's implementations as exact polynomials in the length."""
+"""`bench count`: the costs of a suite's implementations as exact polynomials in the sizes."""
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from harness.commands.choice import Choice
-from harness.protocol import Certified
-from harness.runner import runs_interpreted
-from harness.types import BenchError, Case
-
-#: Multiples of every tile and chunk in use, so that each count is one polynomial. The larger ones confirm.
-TRACED = (256, 512, 768, 1024, 1536, 2048, 4096)
-INTERPRETED = (128, 256, 384, 512, 640)
-#: The axis that certificates are polynomials of.
-LENGTH = "seq_len"
+from harness.counting.certificates import Certificate, CertifiedFamily
+from harness.families import families
+from harness.runner import certified_family
+from harness.types import BenchError
 
 
 class NothingCertified(BenchError):
@@ -31,44 +25,53 @@ class NothingCertified(BenchError):
 
 
 def certify_suite(choice: Choice, save: Path | None, console: Console) -> None:
-    """Count, print and keep. Raises NothingCertified."""
+    """Count, print each family as it is done, and keep. Raises NothingCertified."""
+    found: list[CertifiedFamily] = []
     with tempfile.TemporaryDirectory() as scratch:
         executor = choice.executor(Path(scratch) / "worker.log")
-        table = Table("implementation", "quantity", "exact count", "grows as", "equal at", "fixed")
-        records: list[dict[str, Any]] = []
         try:
-            for case in families(choice):
-                interpreted = runs_interpreted(case)
-                found = executor.certify(case, interpreted, INTERPRETED if interpreted else TRACED)
-                _add(table, case, found)
-                records += found.certificates
+            for family in families(choice.suite):
+                found.append(certified_family(executor, family))
+                _show(found[-1], console)
         finally:
             executor.close()
-    console.print(table)
     if save:
-        save.parent.mkdir(parents=True, exist_ok=True)
-        save.write_text(json.dumps(records, indent=1, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
-    if not records:
-        raise NothingCertified("no count could be certified; the reasons are in the table")
+        _save(found, save)
+    if not any(family.certificates for family in found):
+        raise NothingCertified("no count could be certified; the reasons are above")
 
 
-def families(choice: Choice) -> Iterator[Case]:
-    """One case of each implementation for every setting of the other axes, one head to keep it short."""
-    axes = {**choice.suite.axes, LENGTH: (TRACED[0],), "heads": (1,)}
-    for follower in ("kv_len", "kv_heads"):
-        axes.pop(follower, None)
-    for group in replace(choice.suite, axes=axes).groups("cpu"):
-        yield from group.cases
+def _save(found: Iterable[CertifiedFamily], path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    records = [family.to_record() for family in found]
+    path.write_text(json.dumps(records, indent=1, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
 
 
-def _add(table: Table, case: Case, found: Certified) -> None:
-    for record in found.certificates:
-        polynomial = str(record["text"]).partition(" = ")[2].partition(" (")[0]
-        sizes = ", ".join(str(at[0]) for at in record["confirmed_at"])
-        power = record["exponents"]["n"]
-        table.add_row(
-            case.implementation, record["quantity"], f"{polynomial} {record['unit']}".removesuffix(" 1"),
-            {0: "1", 1: "n"}.get(power, f"n^{power}"), f"n = {sizes}", record["conditions"],
-        )  # fmt: skip
-    for quantity, reason in found.uncertified.items():
-        table.add_row(case.implementation, quantity, "not certified", "–", "–", reason)
+def _show(family: CertifiedFamily, console: Console) -> None:
+    """A family: what is fixed, its polynomials, and what has none."""
+    fixed = family.certificates[0].conditions if family.certificates else str(family.case.problem["dtype"])
+    console.print(Text.assemble((family.case.implementation, "bold"), "  ", fixed), soft_wrap=True)
+    if family.certificates:
+        table = Table(
+            "quantity", "exact count", "in " + family.certificates[0].variables[0], "equal at", box=None
+        )
+        for certificate in family.certificates:
+            table.add_row(*_cells(certificate, fixed))
+        console.print(table)
+    for quantity, reason in family.missing.items():
+        console.print(Text(f" {quantity}: not certified: {reason}"), soft_wrap=True)
+    console.print()
+
+
+def _cells(found: Certificate, fixed: str) -> tuple[str, str, str, str]:
+    """Quantity, polynomial with what limits it, its power, and where equality was seen."""
+    unit = "" if found.unit == "1" else f" {found.unit}"
+    stated = [found.domain, found.conditions if found.conditions != fixed else ""]
+    where = "".join(f"; {words}" for words in stated if words)
+    return found.quantity, f"{found.polynomial}{unit}{where}", found.growth, confirmed(found)
+
+
+def confirmed(found: Certificate) -> str:
+    """At which sizes equality was seen, in a few words."""
+    largest = max(sizes[0] for sizes in found.confirmed_at)
+    return f"{len(found.confirmed_at)} sizes, to {largest:,}"

@@ -15,7 +15,7 @@ from harness.commands.choice import Choice
 from harness.progress import progress_for
 from harness.protocol import Ready
 from harness.runner import Runner, coverage, environment_of
-from harness.store import RunFolder, read_rows, read_run
+from harness.store import RunFolder, read_certificates, read_rows, read_run
 from harness.types import BenchError, ImplementationCard, Run, Status
 from implementations import registry
 
@@ -47,15 +47,18 @@ def measure(choice: Choice, out: Path | None, resume: bool, console: Console) ->
 def _measure(choice: Choice, folder: RunFolder, resume: bool, console: Console) -> None:
     """Run what has no row yet. Raises Interrupted."""
     path = folder.path
-    folder.drop_torn_row()
+    folder.drop_torn_lines()
     done = {result.case.key for result in read_rows(path)} if resume else set()
     executor = choice.executor(path / "worker.log")
+    counter = executor if choice.device == "cpu" else choice.on("cpu").executor(path / "worker.log")
     progress = progress_for(console, choice.swept)
     try:
         ready = environment_of(executor, choice.suite, choice.device)
         run = describe(choice, ready)
         folder.write_run(run)
-        Runner(choice.suite, choice.device, executor, folder, progress, done).run()
+        runner = Runner(choice.suite, choice.device, executor, folder, progress, done)
+        runner.run()
+        runner.certify(counter, {family.case.key for family in read_certificates(path)})
         folder.write_run(replace(run, finished=_now()))
     except KeyboardInterrupt:
         progress.end()
@@ -65,6 +68,7 @@ def _measure(choice: Choice, folder: RunFolder, resume: bool, console: Console) 
     finally:
         progress.end()
         executor.close()
+        counter.close()
 
 
 def _summarise(path: Path, console: Console) -> None:

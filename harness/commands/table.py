@@ -12,7 +12,7 @@ from rich.table import Table
 
 from harness.format import quantity
 from harness.report.tables import ComplexityRow, Exponent, complexity_table
-from harness.store import read_rows, read_run
+from harness.store import read_certificates, read_rows, read_run
 from harness.types import BenchError
 
 
@@ -24,7 +24,8 @@ class Refuted(BenchError):
 
 def show_table(run_folder: Path, console: Console, *, as_json: bool, strict: bool) -> None:
     """Print the table. Raises Refuted when asked to and a law is refuted."""
-    table = complexity_table(read_run(run_folder), read_rows(run_folder))
+    certified = read_certificates(run_folder)
+    table = complexity_table(read_run(run_folder), read_rows(run_folder), certified)
     if as_json:
         print(json.dumps([asdict(row) for row in table.rows], allow_nan=False, ensure_ascii=False))
     else:
@@ -47,7 +48,7 @@ def _drawn(rows: Sequence[ComplexityRow]) -> Table:
             row.quantity,
             where,
             row.claim or "–",
-            _exponent(row.counted),
+            row.polynomial or _exponent(row.counted),
             _exponent(row.measured),
             row.word,
             _prediction(row),

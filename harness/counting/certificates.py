@@ -2,25 +2,22 @@
 
 A certificate is found by rational interpolation through counts at some sizes and confirmed by equality at
 others, among them the largest, that had no part in finding it. Where blocks make a count piecewise, the
-sizes are multiples of the tile, and the certificate says so. The exponent of the law follows by equality.
+sizes are multiples of the tile, and where small sizes obey another rule the certificate says from which size
+on it holds. The exponent of the law follows by equality. Nothing here imports torch: reports read it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from itertools import product
+from math import prod
 from typing import Any
 
 from harness.counting.polynomial import NotPolynomial, Polynomial, Sizes, check, interpolate
-from harness.counting.predict import follow, operation_variables, resized
-from implementations.registry import Implementation
+from harness.types import Case
 
-#: Quantities of the eager counter, and their units.
-EAGER = {"flops": "FLOP", "bytes": "B", "peak_bytes": "B", "exponentials": "1", "depth": "1"}
-#: Quantities of the interpreter.
-INTERPRETED = {"flops": "FLOP", "bytes": "B", "bytes_loaded": "B", "bytes_stored": "B", "exponentials": "1"}
 #: Degrees tried in each variable; attention is quadratic.
 HIGHEST_DEGREE = 3
 
@@ -32,6 +29,8 @@ class Certificate:
     conditions    what is fixed, in words: "fp16, d=64, 64×64 tiles"
     found_at      the sizes it was interpolated through
     confirmed_at  other sizes, at which it gave the counted value exactly
+    least         from which value of the first variable on it holds; None: from the first counted
+    step          the first variable comes in multiples of this; 1: any size
     """
 
     implementation: str
@@ -41,6 +40,8 @@ class Certificate:
     conditions: str
     found_at: tuple[Sizes, ...]
     confirmed_at: tuple[Sizes, ...]
+    least: int | None = None
+    step: int = 1
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -51,10 +52,24 @@ class Certificate:
         """The power of the law in a variable: exact, not fitted."""
         return self.polynomial.degree(variable)
 
+    @property
+    def growth(self) -> str:
+        """The law in the first variable: "1", "n", "n^2"."""
+        variable, power = self.variables[0], self.exponent(self.variables[0])
+        return {0: "1", 1: variable}.get(power, f"{variable}^{power}")
+
     def __str__(self) -> str:
         """As people read it: `bytes = 4n² + 260n (fp16, d=64, 64×64 tiles)`."""
-        conditions = f" ({self.conditions})" if self.conditions else ""
-        return f"{self.quantity} = {self.polynomial}{conditions}"
+        stated = ", ".join(words for words in (self.conditions, self.domain) if words)
+        return f"{self.quantity} = {self.polynomial}" + (f" ({stated})" if stated else "")
+
+    @property
+    def domain(self) -> str:
+        """At which sizes it holds, in words; empty where it held at all that were counted."""
+        parts = [f"{self.variables[0]} ≥ {self.least:,}"] if self.least is not None else []
+        if self.step > 1:
+            parts.append(f"{self.variables[0]} a multiple of {self.step}")
+        return ", ".join(parts)
 
     def to_record(self) -> dict[str, Any]:
         """As plain data; coefficients are strings of integers or fractions."""
@@ -79,6 +94,8 @@ class Certificate:
             conditions=record["conditions"],
             found_at=tuple(tuple(sizes) for sizes in record["found_at"]),
             confirmed_at=tuple(tuple(sizes) for sizes in record["confirmed_at"]),
+            least=record["least"],
+            step=record["step"],
         )
 
 
@@ -95,16 +112,38 @@ def certify(
     """The certificate of counts on a grid of sizes: the lowest degrees that all of them obey.
 
     Interpolated through the smallest sizes of each variable and confirmed at all the others, so the largest
-    never have a part in finding it. Raises NotPolynomial when no polynomial is confirmed, with the first
-    size that refutes the last one tried.
+    never have a part in finding it. Small sizes of the first variable are left out one by one while they obey
+    another rule. Raises NotPolynomial when no polynomial is confirmed, with the size that refutes the last
+    one tried on all counts.
     """
+    kept, least, refusal = dict(counts), None, None
+    while True:
+        try:
+            found = _through_all(variables, kept, highest)
+        except NotPolynomial as error:
+            refusal = refusal or error
+            smallest = min((sizes[0] for sizes in kept), default=0)
+            kept = {sizes: counted for sizes, counted in kept.items() if sizes[0] > smallest}
+            if not kept:
+                raise refusal from None
+            least = min(sizes[0] for sizes in kept)
+        else:
+            return Certificate(implementation, quantity, unit, found[0], conditions, *found[1:], least)
+
+
+def _through_all(
+    variables: Sequence[str], counts: Mapping[Sizes, int], highest: int
+) -> tuple[Polynomial, tuple[Sizes, ...], tuple[Sizes, ...]]:
+    """The polynomial of the lowest degrees, where it was found and where confirmed. Raises NotPolynomial."""
     levels = [sorted({sizes[axis] for sizes in counts}) for axis in range(len(variables))]
     last = NotPolynomial("too few sizes: a polynomial is confirmed by at least two that it was not found by")
-    degrees_tried = product(*(range(min(highest, len(level) - 1) + 1) for level in levels))
+    # In every variable one size more than determines the polynomial, so that each power is confirmed.
+    degrees_tried = product(*(range(max(0, min(highest, len(level) - 2)) + 1) for level in levels))
     for degrees in sorted(degrees_tried, key=lambda degrees: (sum(degrees), degrees)):
         found_at = _corner(levels, degrees, counts)
         confirmed_at = tuple(sizes for sizes in sorted(counts) if sizes not in found_at)
-        if len(confirmed_at) < 2:
+        whole = prod(degree + 1 for degree in degrees)
+        if len(confirmed_at) < 2 or len(found_at) < whole:
             continue
         try:
             polynomial = interpolate(variables, {sizes: counts[sizes] for sizes in found_at}, degrees)
@@ -113,9 +152,7 @@ def certify(
         except NotPolynomial as error:
             last = error
         else:
-            return Certificate(
-                implementation, quantity, unit, polynomial, conditions, tuple(found_at), confirmed_at
-            )
+            return polynomial, tuple(found_at), confirmed_at
     raise last
 
 
@@ -136,88 +173,35 @@ class Uncertified:
     reason: str
 
 
-def certify_all(
-    implementation: str,
-    units: Mapping[str, str],
-    variables: Sequence[str],
-    evaluate: Callable[[Sizes], object],
-    grid: Iterable[Sizes],
-    *,
-    conditions: str = "",
-) -> list[Certificate | Uncertified]:
-    """Certificates of several quantities from one evaluation per size.
+@dataclass(frozen=True, slots=True)
+class CertifiedFamily:
+    """What was certified of cases that differ in sizes only.
 
-    `evaluate` returns an object with an attribute for each quantity.
+    case     the one that was counted, at its smallest sizes
+    pinned   axes that were set to 1 for the count: its certificates are per head, say
+    missing  quantity -> why there is no certificate
     """
-    evaluated = {sizes: evaluate(sizes) for sizes in grid}
-    found: list[Certificate | Uncertified] = []
-    for quantity, unit in units.items():
-        counts = {sizes: getattr(counted, quantity) for sizes, counted in evaluated.items()}
-        try:
-            found.append(certify(implementation, quantity, unit, variables, counts, conditions=conditions))
-        except NotPolynomial as error:
-            found.append(Uncertified(implementation, quantity, str(error)))
-    return found
 
+    case: Case
+    pinned: tuple[str, ...]
+    certificates: tuple[Certificate, ...]
+    missing: Mapping[str, str]
 
-def certify_eager(
-    implementation: Implementation,
-    problem: Any,
-    sizes: Mapping[str, Sequence[int]],
-    *,
-    conditions: str = "",
-) -> list[Certificate | Uncertified]:
-    """Certificates of PyTorch code on fake tensors over a grid of law variables, {"n": (256, 512, …)}.
+    def to_record(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "case": asdict(self.case),
+            "pinned": list(self.pinned),
+            "certificates": [certificate.to_record() for certificate in self.certificates],
+            "missing": dict(self.missing),
+        }
 
-    The rest of the problem stays; sizes in which chunks do not fit whole make counts piecewise: choose
-    multiples. Raises predict.Untraceable where the implementation cannot be followed.
-    """
-    axes = operation_variables(problem)
-
-    def evaluate(at: Sizes) -> object:
-        changed = problem
-        for variable, size in zip(sizes, at, strict=True):
-            changed = resized(changed, axes[variable], size)
-        return follow(implementation, changed).counts
-
-    grid = product(*sizes.values())
-    return certify_all(implementation.name, EAGER, list(sizes), evaluate, grid, conditions=conditions)
-
-
-def certify_interpreted(
-    implementation: Implementation,
-    problem: Any,
-    sizes: Mapping[str, Sequence[int]],
-    *,
-    conditions: str = "",
-) -> list[Certificate | Uncertified]:
-    """The same from real runs in Triton's interpreter, in a process that interprets.
-
-    Sizes should be multiples of the kernel's tiles, and `conditions` should name them.
-    """
-    from harness import passes
-    from harness.counting import interpreter
-
-    axes = operation_variables(problem)
-
-    def evaluate(at: Sizes) -> object:
-        changed = problem
-        for variable, size in zip(sizes, at, strict=True):
-            changed = resized(changed, axes[variable], size)
-        inputs = changed.inputs("cpu")
-        bound = passes.bind(changed.pass_, implementation.prepare(changed), inputs)
-        if changed.pass_ == "backward":
-            bound.call()  # builds the graph
-        return _Interpreted(interpreter.count(bound.call))
-
-    grid = product(*sizes.values())
-    return certify_all(implementation.name, INTERPRETED, list(sizes), evaluate, grid, conditions=conditions)
-
-
-class _Interpreted:
-    """The interpreter's counts under the names of INTERPRETED."""
-
-    def __init__(self, counts: Any) -> None:
-        self.flops, self.bytes = counts.dot_flops, counts.bytes_requested
-        self.bytes_loaded, self.bytes_stored = counts.bytes_loaded, counts.bytes_stored
-        self.exponentials = counts.exponentials
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> CertifiedFamily:
+        """From plain data. Raises KeyError, TypeError or ValueError for anything else."""
+        return cls(
+            Case(**record["case"]),
+            tuple(record["pinned"]),
+            tuple(Certificate.from_record(certificate) for certificate in record["certificates"]),
+            dict(record["missing"]),
+        )

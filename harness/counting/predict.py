@@ -15,8 +15,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from harness import passes
 from harness.counting.eager import EagerCounts, OpCounts, TooManyOperators, count, tensors_of
 from harness.counting.formulas import NoFormula
+from harness.counting.grid import operation_variables, resized
 from harness.counting.polynomial import NotPolynomial, lowest_degree
-from implementations.operation import operation
 from implementations.registry import Implementation, Unsupported
 
 #: Operator calls that are followed directly, some 0.2 ms each; longer programs are extrapolated.
@@ -146,20 +146,6 @@ def _uncompiled() -> Iterator[None]:
         return
     with torch.compiler.set_stance("force_eager"):
         yield
-
-
-def resized(problem: Any, axis: str, size: int) -> Any:
-    """The problem with another size of one axis, and of those that follow it (kv_len follows seq_len)."""
-    swept = set(operation_variables(problem).values())
-    axes = problem.axes()
-    same = {name for name, value in axes.items() if value == axes[axis] and type(value) is int} - swept
-    return type(problem).from_axes(axes | dict.fromkeys(same | {axis}, size))
-
-
-def operation_variables(problem: Any) -> dict[str, str]:
-    """Law variable -> axis, of the operation that the problem belongs to."""
-    name = type(problem).__module__.split(".")[1]
-    return dict(operation(name).variables)
 
 
 def _extrapolate(implementation: Implementation, problem: Any, max_calls: int) -> Prediction:

@@ -14,11 +14,13 @@ class Cell:
 
     kind  how it looks: "good", "bad", "doubt", "muted", or "" plain; never the only carrier of meaning
     note  a second, smaller line
+    more  what the note opens, evidence for example
     """
 
     text: str
     kind: str = ""
     note: str = ""
+    more: str = ""
 
 
 DASH = Cell("—", "muted")
@@ -61,6 +63,8 @@ class Grid:
             return f"<{tag}>{escape(cell)}"
         kind = f" class={escape(cell.kind)}" if cell.kind else ""
         note = f"<small>{escape(cell.note)}</small>" if cell.note else ""
+        if cell.more:
+            note = f"<details class=more><summary>{note}</summary><small>{escape(cell.more)}</small></details>"
         return f"<{tag}{kind}>{escape(cell.text)}{note}"
 
 

@@ -3,16 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
-from harness.types import ImplementationCard, Measurement, Result, Run, Scalar, Status
+from harness.counting.certificates import CertifiedFamily
+from harness.types import DeviceInfo, ImplementationCard, Measurement, Result, Run, Scalar, Status
 
 #: The quantity that is "the time" of a run: the first of these that most rows carry.
 TIMES = ("gpu_time_cold", "gpu_time_hot", "cpu_time", "wall_time")
 MEMORIES = ("peak_memory", "peak_live_bytes")
 #: An axis that follows another by default is no axis of its own unless it departs from it.
 FOLLOWERS = {"kv_len": "seq_len", "kv_heads": "heads"}
+#: The axis that tells machines apart, where a page shows several.
+MACHINE = "machine"
+#: Stands between the name of an implementation and the label of its run, where a page shows several.
+SEPARATOR = " · "
+
+
+def labelled(implementation: str, label: str) -> str:
+    """An implementation as it is called on a page of several runs."""
+    return f"{implementation}{SEPARATOR}{label}" if label else implementation
+
+
+def base_name(implementation: str) -> str:
+    """The implementation without the label of its run."""
+    return implementation.partition(SEPARATOR)[0]
+
+
+def run_label(implementation: str) -> str:
+    """The label of the run that an implementation is shown from, or the empty string."""
+    return implementation.partition(SEPARATOR)[2]
+
+
+def judged_time(result: Result) -> float | None:
+    """The time (s) that a row's rates are over: the judged one, else the first of the others."""
+    names = (str(result.timing.get("judged")), *TIMES)
+    return next((m.value for name in names if (m := measured(result, name)) and m.value > 0), None)
 
 
 @dataclass(frozen=True)
@@ -39,14 +65,18 @@ class Facet:
 class Records:
     """A run with its rows; of two rows for one case the later counts.
 
-    axes   the axes that vary, the swept one first
-    sweep  the numeric axis with the most distinct values, or None
+    axes       the axes that vary, the swept one first
+    sweep      the numeric axis with the most distinct values, or None
+    certified  what was certified by exact counting
+    machines   value of the axis "machine" → device, where the page shows several machines
     """
 
     run: Run
     results: tuple[Result, ...]
     axes: tuple[str, ...]
     sweep: str | None
+    certified: tuple[CertifiedFamily, ...] = ()
+    machines: Mapping[str, DeviceInfo] = field(default_factory=dict)
 
     @cached_property
     def cards(self) -> Mapping[str, ImplementationCard]:
@@ -54,6 +84,13 @@ class Records:
         named = {card.name: card for card in self.run.implementations}
         met = dict.fromkeys(r.case.implementation for r in self.results)
         return named | {n: ImplementationCard(n, "", True, {}) for n in met if n not in named}
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """The place of each implementation in the palette: those that ran have the first."""
+        ran = {r.case.implementation for r in self.results if r.status is Status.OK}
+        ordered = sorted(self.cards, key=lambda name: name not in ran)
+        return {name: place for place, name in enumerate(ordered)}
 
     @cached_property
     def constants(self) -> Mapping[str, Scalar]:
@@ -73,6 +110,15 @@ class Records:
     def all_problems(self) -> frozenset[tuple[Scalar, ...]]:
         """The values of the varying axes of every problem of the run."""
         return frozenset(tuple(r.case.problem.get(axis) for axis in self.axes) for r in self.results)
+
+    def device_of(self, problem: Mapping[str, Scalar]) -> DeviceInfo:
+        """The device on which a problem was measured."""
+        return self.machines.get(str(problem.get(MACHINE)), self.run.environment.device)
+
+    def memory_of(self, problem: Mapping[str, Scalar]) -> float | None:
+        """Bytes of memory of the device on which a problem was measured, or None where they are unknown."""
+        known = self.device_of(problem).facts.get("memory_bytes")
+        return float(known) if isinstance(known, int | float) and known > 0 else None
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
@@ -110,20 +156,24 @@ class Records:
         facets = self.facets(along=None)
         return tuple(sorted(facets, key=lambda f: [sort_key(dict(f.fixed)[axis]) for axis in held]))
 
+    def values(self, axis: str) -> tuple[Scalar, ...]:
+        """The values of an axis, in order."""
+        return tuple(sorted({r.case.problem.get(axis) for r in self.results}, key=sort_key))
+
     def words_for(self, axis: str) -> str:
         """An axis with its symbol in the laws: `seq_len (n)`."""
         symbol = next((s for s, a in self.run.variables.items() if a == axis), axis)
         return axis if symbol == axis else f"{axis} ({symbol})"
 
 
-def arrange(run: Run, rows: Iterable[Result]) -> Records:
-    """Arrange the rows of a run."""
+def arrange(run: Run, rows: Iterable[Result], certified: Iterable[CertifiedFamily] = ()) -> Records:
+    """Arrange the rows of a run, with what was certified of its families."""
     latest = {result.case.key: result for result in rows}
     results = tuple(latest.values())
     varying = _varying(results)
     sweep = _swept(run, results, varying)
     axes = ([sweep] if sweep else []) + [axis for axis in varying if axis != sweep]
-    return Records(run, results, tuple(axes), sweep)
+    return Records(run, results, tuple(axes), sweep, tuple(certified))
 
 
 def _varying(results: Sequence[Result]) -> list[str]:
@@ -169,6 +219,8 @@ def words(axis: str, value: Scalar) -> str:
     """One axis with its value in words."""
     if axis == "causal" and isinstance(value, bool):
         return "causal" if value else "not causal"
+    if axis == MACHINE:
+        return str(value)
     if axis in ("dtype", "pass"):
         return str(value).replace("_", " and ") if axis == "pass" else str(value)
     if isinstance(value, bool) or value is None:

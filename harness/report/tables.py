@@ -9,7 +9,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from harness.complexity import Fit, LawError, parse_law
+from harness.complexity import Fit, Law, LawError, parse_law
+from harness.counting.certificates import CertifiedFamily
+from harness.report.certified import Certified, certificate_of, why_uncertified
 from harness.report.impossible import checked, marked, why_impossible
 from harness.report.records import TIMES, Records, arrange, measured, size_of
 from harness.report.sweeps import (
@@ -65,7 +67,9 @@ class ComplexityRow:
     declared       the law as declared, or "" when nothing is claimed
     claim          its growth in this variable alone, or ""
     counted, measured   exponents; None without enough sizes
-    basis          the metric that the verdict rests on, or ""
+    polynomial     the exact count, or ""
+    evidence       how it was found and confirmed, or why there is none; "" where nothing was counted
+    basis          what the verdict rests on: a metric, "certificate", or ""
     word, reason   "confirmed", "refuted", "inconclusive", "impossible", "insufficient data", "not
                    measured" or "not claimed", and why; an impossible time is neither judged nor predicted
     bound, bound_reason  the same for the law as an upper bound
@@ -95,6 +99,8 @@ class ComplexityRow:
     predictions: tuple[tuple[float, float, float, float], ...] = ()
     unit: str = ""
     overhead_to: float | None = None
+    polynomial: str = ""
+    evidence: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +112,11 @@ class ComplexityTable:
     checked: str = ""
 
 
-def complexity_table(run: Run, rows: Iterable[Result]) -> ComplexityTable:
+def complexity_table(
+    run: Run, rows: Iterable[Result], certified: Iterable[CertifiedFamily] = ()
+) -> ComplexityTable:
     """The complexity table of a run: every variable that was swept, every implementation, every quantity."""
-    return tabulate(marked(arrange(run, rows)))
+    return tabulate(marked(arrange(run, rows, certified)))
 
 
 def tabulate(records: Records) -> ComplexityTable:
@@ -123,10 +131,38 @@ def _rows(sweep: Sweep) -> Iterable[ComplexityRow]:
         counted = _first(sweep, quantity.counted)
         times = (sweep.records.time,) if quantity.name == "time" else quantity.measured
         seen = _first(sweep, [metric for metric in times if metric])
-        if counted or seen:
-            row = _row(sweep, quantity, counted, seen)
+        found = certificate_of(sweep, quantity.name)
+        if counted or seen or found:
+            row = _certified(_row(sweep, quantity, counted, seen), sweep, found, seen or counted)
             why = why_impossible(*sweep.results) if quantity.name == "time" else ""
             yield _impossible(row, why) if why else row
+
+
+def _certified(row: ComplexityRow, sweep: Sweep, found: Certified | None, metric: str) -> ComplexityRow:
+    """With the exact count. It judges by equality, no time and nothing that was measured to be otherwise."""
+    if found is None:
+        return replace(row, evidence=why_uncertified(sweep, row.quantity))
+    power = float(found.exponents[sweep.axis])
+    sizes = len(found.certificate.found_at) + len(found.certificate.confirmed_at)
+    exact = Exponent(found.certificate.quantity, power, power, power, sizes)
+    row = replace(row, counted=exact, polynomial=str(found.certificate.polynomial), evidence=found.evidence)
+    if row.quantity == "time" or (metric and found.contradicted(sweep, metric)):
+        return row
+    row = replace(row, basis="certificate", unit=found.certificate.unit, law="", probability=None, share=None)
+    row = replace(row, predictions=found.predictions(sweep))
+    claim = _claim(row.declared, sweep.variable)
+    if not isinstance(claim, Law) or row.polynomial == "0":  # without a matrix product no law of FLOPs speaks
+        return replace(row, word="not claimed", reason=f"no law is declared for it; counted: {row.polynomial}")
+    word, reason, bound, bound_reason = found.judge(claim, sweep.axis)
+    return replace(row, word=word, reason=reason, bound=bound, bound_reason=bound_reason)
+
+
+def _claim(declared: str, variable: str) -> Law | str | None:
+    """The declared growth in one variable; the reason where it cannot be read; None where nothing is."""
+    try:
+        return parse_law(declared).along(variable) if declared else None
+    except LawError as error:
+        return f"the declared law cannot be read: {error}"
 
 
 def _impossible(row: ComplexityRow, why: str) -> ComplexityRow:
@@ -182,10 +218,9 @@ class _Judgement:
 
 
 def _judge(declared: str, variable: str, fit: Fit | None, too_few: str) -> _Judgement:
-    try:
-        claim = parse_law(declared).along(variable) if declared else None
-    except LawError as error:
-        return _Judgement("", "inconclusive", f"the declared law cannot be read: {error}")
+    claim = _claim(declared, variable)
+    if isinstance(claim, str):
+        return _Judgement("", "inconclusive", claim)
     text = written_in(variable, str(claim or ""))
     if fit is None:
         return _Judgement(text, INSUFFICIENT if "usable" in too_few else NOT_MEASURED, too_few)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from implementations.attention.problem import AttentionInputs, AttentionProblem
-from implementations.operation import Errors, Operation
+from implementations.operation import LENGTHS, Errors, Operation
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,6 +32,7 @@ OPERATION = Operation(
     name="attention",
     problem=AttentionProblem,
     variables={"n": "seq_len", "d": "head_dim", "heads": "heads", "batch": "batch"},
+    counted_at={"n": LENGTHS, "d": (16, 32, 64, 128), "heads": (1, 2, 3)},
     flop_convention="4·pairs·head_dim per head over the exact attended pairs; backward ×2.5",
     judge=_judge,
     judged_inputs=_judged_inputs,

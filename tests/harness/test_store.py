@@ -97,7 +97,7 @@ def test_a_killed_run_keeps_its_whole_rows(tmp_path: Path) -> None:
     with open(tmp_path / "rows.jsonl", "a") as rows:
         rows.write('{"case": {"implem')
     assert list(read_rows(tmp_path)) == [row(1), row(2)]
-    folder.drop_torn_row()
+    folder.drop_torn_lines()
     folder.append(row(3))
     assert list(read_rows(tmp_path)) == [row(1), row(2), row(3)]
     assert read_run(tmp_path) == RUN

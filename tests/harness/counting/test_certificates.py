@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -12,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.counting.certificates import Certificate, Uncertified, certify, certify_eager
+from harness.counting.certificates import Certificate, Uncertified, certify
+from harness.counting.certifying import certify_eager
 from harness.counting.polynomial import NotPolynomial, Polynomial, Sizes, interpolate, lowest_degree
 from implementations.attention.problem import AttentionProblem
 from implementations.registry import load, lookup
@@ -80,42 +83,85 @@ def test_counts_that_do_not_determine_the_polynomial() -> None:
         interpolate(("n", "d"), {(1, 1): 1, (2, 2): 4}, (1, 1))
 
 
+@given(st.integers(1, 9), st.integers(0, 99), st.integers(100, 400))
+def test_small_sizes_of_another_rule_are_left_out(slope: int, constant: int, plateau: int) -> None:
+    counts: dict[Sizes, int] = {
+        (n,): slope * n + constant if n >= 256 else 256 * slope + constant + plateau
+        for n in (64, 128, 256, 384, 512, 1024)
+    }
+    found = certify("x", "q", "B", ("n",), counts)
+    assert (found.least, found.domain) == (256, "n ≥ 256")
+    assert found.polynomial.at((4096,)) == 4096 * slope + constant
+
+
+def test_the_certificate_says_at_which_sizes_it_holds() -> None:
+    counts: dict[Sizes, int] = {(n,): n for n in (64, 128, 192, 256)}
+    found = replace(certify("x", "depth", "1", ("n",), counts, conditions="fp16"), least=64, step=64)
+    assert str(found) == "depth = n (fp16, n ≥ 64, n a multiple of 64)"
+    assert Certificate.from_record(json.loads(json.dumps(found.to_record()))) == found
+
+
+GRID = {"n": (256, 512, 768, 1024, 1536, 1 << 20), "d": (16, 32, 64, 128), "heads": (1, 2, 3)}
+
+
+def certified(
+    name: str, sizes: Mapping[str, Sequence[int]], **axes: Any
+) -> dict[str, Certificate | Uncertified]:
+    load("attention")
+    problem = AttentionProblem(seq_len=256, heads=1, dtype="float16", **axes)
+    return {found.quantity: found for found in certify_eager(lookup(name), problem, sizes)}
+
+
+def text(found: Certificate | Uncertified) -> str:
+    assert isinstance(found, Certificate), found
+    return f"{found.polynomial}{found.domain and '; ' + found.domain}"
+
+
 def test_naive_by_equality_up_to_a_million_tokens() -> None:
     """fp16, per head: u = 2n²; the scaled q, the product, the softmax and the product with V."""
-    load("attention")
-    problem = AttentionProblem(seq_len=512, heads=1, dtype="float16")
-    grid = {"n": (512, 1024, 1536, 4096, 1 << 20), "d": (16, 64, 128)}
-    found = {c.quantity: c for c in certify_eager(lookup("naive"), problem, grid)}
-    assert {q: str(c) for q, c in found.items()} == {
-        "flops": "flops = 4·n²·d",
-        "bytes": "bytes = 8n² + 12·n·d",  # 4u + 6·n·d·b
-        "peak_bytes": "peak_bytes = 4n²",  # 2u
-        "exponentials": "exponentials = n²",
-        "depth": "depth = 4",
+    found = certified("naive", GRID)
+    assert {quantity: text(one) for quantity, one in found.items()} == {
+        "flops": "4·n²·d·heads",
+        "bytes": "8·n²·heads + 12·n·d·heads",  # 4u + 6·n·d·b
+        "peak_bytes": "4·n²·heads",  # 2u
+        "exponentials": "n²·heads",
+        "depth": "4",
     }
     flops = found["flops"]
     assert isinstance(flops, Certificate)
-    assert (1 << 20, 128) in flops.confirmed_at
-    assert (flops.exponent("n"), flops.exponent("d")) == (2, 1)
+    assert (1 << 20, 64, 1) in flops.confirmed_at
+    assert {v: flops.exponent(v) for v in flops.variables} == {"n": 2, "d": 1, "heads": 1}
+    assert flops.conditions == "batch=1, float16, not causal, forward"
 
 
 def test_naive_forward_and_backward() -> None:
     """Peak 3u + 3·n·d·b, of which u is 2n² bytes in fp16."""
-    load("attention")
-    problem = AttentionProblem(seq_len=512, heads=1, dtype="float16", pass_="forward_backward")
-    found = {
-        c.quantity: str(c)
-        for c in certify_eager(lookup("naive"), problem, {"n": (512, 1024, 1536, 4096, 1 << 20)})
-    }
-    assert found["peak_bytes"] == f"peak_bytes = 6n² + {3 * 64 * 2}n"
-    assert found["flops"] == "flops = 768n²"
+    found = certified("naive", GRID, pass_="forward_backward")
+    assert text(found["peak_bytes"]) == "6·n²·heads + 6·n·d·heads"
+    assert text(found["flops"]) == "12·n²·d·heads"
 
 
-def test_linear_attention_is_linear_by_equality() -> None:
-    load("attention")
-    problem = AttentionProblem(seq_len=512, heads=1, head_dim=16)
-    for found in certify_eager(lookup("linear_elu"), problem, {"n": (1024, 2048, 3072, 4096, 5120)}):
-        if isinstance(found, Uncertified):
-            assert found.quantity in ("peak_bytes", "depth"), found
-        else:
-            assert found.exponent() <= 1, found
+@pytest.mark.parametrize("name", ["linear_elu", "performer"])
+def test_linear_attention_is_linear_by_equality(name: str) -> None:
+    sizes = {"n": (256, 512, 768, 1024, 1536, 2048, 3072), "d": (16,)}
+    found = certified(name, sizes, head_dim=16)
+    for quantity in ("flops", "bytes", "exponentials", "depth"):
+        one = found[quantity]
+        assert isinstance(one, Certificate), one
+        assert one.exponent("n") == 1, one
+
+
+def test_counts_between_blocks_are_told_apart() -> None:
+    """A chunk that is not whole costs an operator more: the certificate holds for multiples only."""
+    depth = certified("linear_elu", {"n": (256, 512, 768, 1024, 1536)})["depth"]
+    assert isinstance(depth, Certificate)
+    assert depth.step == 256
+
+
+def test_every_power_is_confirmed_by_a_size_of_its_own() -> None:
+    """A cubic goes through any four values of d; the larger of two costs is a polynomial in n alone."""
+    at = {(n, d): max(n * d, 40 * n) for n in (256, 512, 768, 1024) for d in (16, 32, 64, 128)}
+    with pytest.raises(NotPolynomial):
+        certify("x", "bytes", "B", ("n", "d"), at)
+    along: dict[Sizes, int] = {(n,): at[n, 64] for n, d in at if d == 64}
+    assert certify("x", "bytes", "B", ("n",), along).exponent() == 1

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from harness import passes
 from harness.counting.eager import count
-from harness.counting.predict import Untraceable, follow, predict, predicted_peak_bytes, resized, trace
+from harness.counting.grid import resized
+from harness.counting.predict import Untraceable, follow, predict, predicted_peak_bytes, trace
 from implementations.attention.problem import AttentionProblem
 from implementations.registry import Implementation, load, lookup
 

@@ -1,0 +1,116 @@
+"""Counting at many sizes for certificates: on fake tensors, or in Triton's interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from harness.counting.certificates import Certificate, Uncertified, certify
+from harness.counting.eager import EagerCounts
+from harness.counting.grid import Grid
+from harness.counting.peaks import certify_peak
+from harness.counting.polynomial import NotPolynomial, Sizes
+from harness.counting.predict import follow
+from implementations.registry import Implementation
+
+#: Quantities of the eager counter, and their units.
+EAGER = {"flops": "FLOP", "bytes": "B", "peak_bytes": "B", "exponentials": "1", "depth": "1"}
+#: Quantities of the interpreter.
+INTERPRETED = {"flops": "FLOP", "bytes": "B", "bytes_loaded": "B", "bytes_stored": "B", "exponentials": "1"}
+
+Found = list[Certificate | Uncertified]
+#: Says that the work goes on.
+Touch = Callable[[], object]
+#: The counts of a problem: an object with an attribute for each quantity.
+Evaluate = Callable[[Any], Any]
+
+
+def certify_eager(
+    implementation: Implementation, problem: Any, sizes: Mapping[str, Sequence[int]], touch: Touch = bool
+) -> Found:
+    """Certificates of PyTorch code on fake tensors over law variables, {"n": (256, 512, …), "d": (16, …)}.
+
+    What is no polynomial in all of them is certified in the first alone, the others as in the problem. Sizes
+    at which chunks do not fit whole make counts piecewise: choose multiples. Raises predict.Untraceable where
+    the implementation cannot be followed.
+    """
+    grid = Grid(problem, sizes)
+    return _certify(implementation.name, EAGER, grid, lambda at: follow(implementation, at).counts, touch)
+
+
+def certify_interpreted(
+    implementation: Implementation, problem: Any, sizes: Mapping[str, Sequence[int]], touch: Touch = bool
+) -> Found:
+    """The same from real runs in Triton's interpreter, in a process that interprets.
+
+    Sizes should be multiples of the kernel's tiles.
+    """
+    from harness import passes
+    from harness.counting import interpreter
+
+    def evaluate(at: Any) -> _Interpreted:
+        bound = passes.bind(at.pass_, implementation.prepare(at), at.inputs("cpu"))
+        if at.pass_ == "backward":
+            bound.call()  # builds the graph
+        return _Interpreted(interpreter.count(bound.call))
+
+    return _certify(implementation.name, INTERPRETED, Grid(problem, sizes), evaluate, touch)
+
+
+class _Interpreted:
+    """The interpreter's counts under the names of INTERPRETED."""
+
+    def __init__(self, counts: Any) -> None:
+        self.flops, self.bytes = counts.dot_flops, counts.bytes_requested
+        self.bytes_loaded, self.bytes_stored = counts.bytes_loaded, counts.bytes_stored
+        self.exponentials = counts.exponentials
+
+
+def _certify(name: str, units: Mapping[str, str], grid: Grid, evaluate: Evaluate, touch: Touch) -> Found:
+    counted: dict[Sizes, Any] = {}
+    for sizes in (*grid.points, grid.between):
+        counted[sizes] = evaluate(grid.at(sizes))
+        touch()
+    between = counted.pop(grid.between)
+    found: Found = []
+    for quantity, unit in units.items():
+        one = _certified(name, quantity, unit, grid.variables, counted, grid.fixed(grid.variables))
+        if isinstance(one, Uncertified) and len(grid.variables) > 1:
+            along = {at[:1]: counts for at, counts in counted.items() if at[1:] == grid.own[1:]}
+            first = grid.variables[:1]
+            one = _certified(name, quantity, unit, first, along, grid.fixed(first))
+        if isinstance(one, Certificate):
+            one = _with_step(one, grid, getattr(between, quantity))
+        found.append(one)
+    return found
+
+
+def _certified(
+    name: str, quantity: str, unit: str, variables: Sequence[str], counted: Mapping[Sizes, Any], fixed: str
+) -> Certificate | Uncertified:
+    try:
+        if quantity == "peak_bytes":
+            return certify_peak(name, variables, live_bytes(counted), conditions=fixed)
+        counts = {at: getattr(counts, quantity) for at, counts in counted.items()}
+        return certify(name, quantity, unit, variables, counts, conditions=fixed)
+    except NotPolynomial as error:
+        return Uncertified(name, quantity, str(error))
+
+
+def live_bytes(counted: Mapping[Sizes, EagerCounts]) -> dict[str, dict[Sizes, int]]:
+    """Operator -> sizes -> bytes alive after it at most; 0 where it was not called."""
+    names = {op.name for counts in counted.values() for op in counts.ops}
+    found: dict[str, dict[Sizes, int]] = {name: dict.fromkeys(counted, 0) for name in sorted(names)}
+    for at, counts in counted.items():
+        for op in counts.ops:
+            found[op.name][at] = op.live_bytes
+    return found
+
+
+def _with_step(certificate: Certificate, grid: Grid, between: int) -> Certificate:
+    """Say that sizes are multiples of a block, unless the polynomial gave the count beside them as well."""
+    sizes = grid.between[: len(certificate.variables)]
+    if sizes[0] >= (certificate.least or 0) and certificate.polynomial.at(sizes) == between:
+        return certificate
+    return replace(certificate, step=grid.step)
