@@ -7,7 +7,7 @@ from harness.complexity.compare import Crossover, Frontier, crossovers, frontier
 from harness.complexity.fit import Fit, infer
 from harness.complexity.impossible import Impossibility, impossibilities, roofline_seconds
 from harness.complexity.laws import LAWS, Law, LawError, parse_law
-from harness.complexity.terms import Estimate, Terms, infer_terms
+from harness.complexity.terms import Estimate, Seen, Terms, infer_terms
 from harness.complexity.verdict import Verdict
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Impossibility",
     "Law",
     "LawError",
+    "Seen",
     "Terms",
     "Verdict",
     "crossovers",

@@ -17,8 +17,9 @@ from scipy.special import logsumexp, ndtr
 
 from harness.complexity.evidence import SHARE_VARIANCE, tau_grid
 from harness.complexity.laws import Array
-from harness.complexity.mixture import mixture_quantiles
+from harness.complexity.mixture import CLASS_SHARE, mixture_quantiles
 from harness.complexity.summary import Summary, summarise
+from harness.complexity.verdict import CONFIRMED, HIDDEN_SHARE, INCONCLUSIVE, MAX_TAU, REFUTED
 
 LEVELS = (0.025, 0.5, 0.975)
 #: Prior probability that a constant overhead stands beside the given columns.
@@ -36,18 +37,30 @@ class Estimate(NamedTuple):
     high: float
 
 
+@dataclass(frozen=True)
+class Seen:
+    """Whether a term of the form is seen: "confirmed", "refuted" or "inconclusive", and why."""
+
+    word: str
+    reason: str
+
+
 @dataclass(frozen=True, eq=False)
 class Terms:
     """The posterior of a sum of K given terms: N weighted Gaussians over non-negative coefficients.
 
     coefficients  an Estimate per column, in the samples' unit per unit of the column
-    scatter       size-to-size error that repeats do not explain (log units)
-    weight (N,), mean (N, K), covariance (N, K, K): the Gaussians, for further questions
+    shares        an Estimate per column: of the cost, at the problem where this term counts most
+    scatter       problem-to-problem error that repeats do not explain (log units)
+    weight, tau (N,), mean (N, K + 1), covariance (N, K + 1, K + 1): the Gaussians, a constant overhead
+    being the last term, for further questions
     """
 
     coefficients: tuple[Estimate, ...]
+    shares: tuple[Estimate, ...]
     scatter: float
     weight: Array
+    tau: Array
     mean: Array
     covariance: Array
 
@@ -55,6 +68,32 @@ class Terms:
     def intervals(self) -> tuple[tuple[float, float], ...]:
         """The 95 % intervals of the coefficients."""
         return tuple((c.low, c.high) for c in self.coefficients)
+
+    def verdict(self, i: int) -> Seen:
+        """Whether term i, of a form that is taken as given, is part of the cost of the measured problems."""
+        low, _, high = self.shares[i]
+        if self.scatter > MAX_TAU:
+            return Seen(
+                INCONCLUSIVE, f"the form misses the costs by {self.scatter:.0%}: another term is needed"
+            )
+        if low >= CLASS_SHARE:
+            return Seen(CONFIRMED, f"{low:.0%} to {high:.0%} of the cost where it counts most")
+        if high <= HIDDEN_SHARE:
+            return Seen(REFUTED, f"at most {high:.1%} of the cost of any problem measured")
+        return Seen(
+            INCONCLUSIVE,
+            f"{low:.0%} to {high:.0%} of the cost where it counts most: measure where it is larger",
+        )
+
+    def predict(self, columns: Sequence[ArrayLike] | Mapping[str, ArrayLike]) -> Array:
+        """Low, mid and high (95 %) of the cost of k new problems, (k, 3), given their K columns (k,)."""
+        parts = columns.values() if isinstance(columns, Mapping) else columns
+        table = np.stack([np.atleast_1d(np.asarray(p, dtype=np.float64)) for p in parts], axis=1)
+        design = np.column_stack([table, np.ones(len(table))])
+        cost = np.maximum(self.mean @ design.T, 1e-300)
+        variance = np.einsum("kc,ncd,kd->nk", design, self.covariance, design) / cost**2
+        deviation = np.sqrt(np.maximum(variance, 0.0) + self.tau[:, None] ** 2)
+        return np.exp(mixture_quantiles(np.log(cost), deviation, self.weight, LEVELS))
 
     def crossover(self, i: int, j: int) -> Estimate:
         """The ratio x_i / x_j of the columns at which both terms cost the same, which is c_j / c_i.
@@ -90,12 +129,18 @@ class Terms:
 
 @dataclass(frozen=True, eq=False)
 class _Component:
-    """One Gaussian: fit at one tau, with or without overhead."""
+    """One Gaussian: fit at one tau, with or without overhead, which is the last coefficient."""
 
     log_weight: float
     tau: float
     mean: Array
     covariance: Array
+
+    def padded(self, count: int) -> _Component:
+        """With zeros for an overhead that it has not."""
+        missing = count - self.mean.size
+        mean = np.pad(self.mean, (0, missing))
+        return replace(self, mean=mean, covariance=np.pad(self.covariance, (0, missing)))
 
 
 def infer_terms(
@@ -111,20 +156,22 @@ def infer_terms(
     usable problems than columns are left.
     """
     table, data = _usable(_as_table(columns, len(samples)), samples, kind)
-    scale = np.abs(table).max(axis=0)
-    components = list(_components(table / scale, data))
+    scale = np.append(np.abs(table).max(axis=0), 1.0)
+    components = list(_components(table / scale[:-1], data))
     log_weights = np.array([c.log_weight for c in components])
     weight = np.exp(log_weights - logsumexp(log_weights))
-    count = table.shape[1]
-    mean = np.array([c.mean[:count] for c in components]) / scale
-    outer = scale[:, None] * scale[None, :]
-    covariance = np.array([c.covariance[:count, :count] for c in components]) / outer
+    mean = np.array([c.mean for c in components]) / scale
+    covariance = np.array([c.covariance for c in components]) / (scale[:, None] * scale[None, :])
     deviation = np.sqrt(np.maximum(np.einsum("nkk->nk", covariance), 1e-300))
-    quantiles = np.maximum(mixture_quantiles(mean, deviation, weight, LEVELS), 0.0)
+    quantiles = np.maximum(mixture_quantiles(mean, deviation, weight, LEVELS), 0.0)[:-1]
+    largest = (table / np.exp(data.log_cost)[:, None]).max(axis=0)
+    tau = np.array([c.tau for c in components])
     return Terms(
         coefficients=tuple(Estimate(*row) for row in quantiles.tolist()),
-        scatter=float(weight @ np.array([c.tau for c in components])),
+        shares=tuple(Estimate(*row) for row in np.minimum(quantiles * largest[:, None], 1.0).tolist()),
+        scatter=float(weight @ tau),
         weight=weight,
+        tau=tau,
         mean=mean,
         covariance=covariance,
     )
@@ -167,7 +214,7 @@ def _components(table: Array, data: Summary) -> list[_Component]:
         }
     )
     return [
-        _component(design, data, tau, log_tau + log_design)
+        _component(design, data, tau, log_tau + log_design).padded(with_overhead.shape[1])
         for log_design, design in designs.items()
         for tau, log_tau in zip(taus.tolist(), log_prior.tolist(), strict=True)
     ]
