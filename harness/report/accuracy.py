@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from harness.report.records import Facet, Records, size_of
+from harness.report.records import Facet, Records, base_name, labelled, run_label, size_of
 from harness.types import Result
 
 #: The floor that an approximation must beat: the mean of V.
 FLOOR = "uniform"
 #: The field's rule: an exact implementation may err up to twice as much as the plain formula.
 RULE = 2.0
+
+
+def is_floor(implementation: str) -> bool:
+    """Whether an implementation is the floor, under whichever label of several runs."""
+    return base_name(implementation) == FLOOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,7 @@ def error_rows(records: Records) -> tuple[ErrorRow, ...]:
 def _row(records: Records, facet: Facet, name: str, what: tuple[str, tuple[str, str]]) -> ErrorRow | None:
     metric, (tensor, ratio) = what
     rows = _by_size(records, facet.of(name))
-    floors = _by_size(records, facet.of(FLOOR))
+    floors = _by_size(records, facet.of(labelled(FLOOR, run_label(name))))
     cells = tuple(_cell(rows.get(s), metric, ratio, floors.get(s)) for s in sizes(records))
     if not any(cells):
         return None
@@ -111,7 +116,7 @@ def _why(result: Result | None) -> str:
 
 def worst_exact(rows: Iterable[ErrorRow]) -> tuple[ErrorRow, float] | None:
     """The exact implementation with the largest ratio to naive, and that ratio."""
-    exact = [row for row in rows if row.exact and row.implementation != "naive"]
+    exact = [row for row in rows if row.exact and base_name(row.implementation) != "naive"]
     rated = [(row, row.worst_ratio) for row in exact if row.worst_ratio is not None]
     best = max(rated, key=lambda pair: pair[1] or 0.0, default=None)
     return (best[0], best[1]) if best and best[1] is not None else None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from harness.report.accuracy import RULE
+from harness.report.curves import FAR, describes, fitted
 from harness.report.impossible import why_impossible
 from harness.report.outcomes import STATUS_WORDS, told_once
-from harness.report.records import TIMES, Facet, Records, measured, size_of
+from harness.report.records import MEMORIES, TIMES, Facet, Records, measured, size_of
 from harness.report.sweeps import overhead_limit
 from harness.report.units import name as name_of
 from harness.report.units import shown
@@ -24,6 +27,8 @@ LETTERS = {
     Status.ERROR: "E",
     Status.UNSTABLE: "~",
 }
+#: Metrics of error: their figures stand beside the errors.
+ERRORS = ("error", "error_ratio")
 NO_ROW, NO_VALUE, ZERO = "·", "–", "0"
 _OTHER_WORDS = {NO_ROW: "no row", NO_VALUE: "not measured", ZERO: "exactly 0"}
 
@@ -47,6 +52,11 @@ class Point:
         """The value."""
         return self.measurement.value
 
+    @property
+    def hollow(self) -> bool:
+        """Whether the marker is not filled."""
+        return self.overhead
+
 
 @dataclass(frozen=True, slots=True)
 class Gap:
@@ -59,12 +69,34 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One implementation in one figure; index: its fixed place in the palette."""
+    """One implementation in one figure.
+
+    index    its fixed place in the palette
+    curve    (x, low, middle, high) of the fitted law with its 95 % interval; empty without a fit
+    unlike   whether a law was fitted but does not describe the points, so that it is not drawn
+    """
 
     name: str
     index: int
     points: tuple[Point, ...]
     gaps: tuple[Gap, ...]
+    curve: tuple[tuple[float, float, float, float], ...] = ()
+    unlike: bool = False
+
+    @property
+    def plateau(self) -> tuple[float, float, float, float] | None:
+        """(x from, x to, y from, y to) of its overhead-bound points, or None."""
+        bound = [p for p in self.points if p.overhead]
+        if not bound:
+            return None
+        ys = [p.y for p in bound]
+        return bound[0].x, bound[-1].x, min(ys), max(ys)
+
+    @property
+    def out_of_memory(self) -> float | None:
+        """The smallest size beyond its last point at which memory ran out, or None."""
+        beyond = (g.x for g in self.gaps if g.letter == LETTERS[Status.OOM] and g.x > self.points[-1].x)
+        return min(beyond, default=None) if self.points else None
 
     def at(self, x: float) -> Point | Gap | None:
         """What is known at x."""
@@ -85,6 +117,8 @@ class Chart:
     """One figure: a quantity against the swept axis at one setting.
 
     absent  (implementation, why) of those that have no point here
+    limit   a value that must not be exceeded, with its name, or None
+    missing (names, why in a word or two) of those same ones, those alike together
     """
 
     key: str
@@ -96,6 +130,8 @@ class Chart:
     xs: tuple[float, ...]
     series: tuple[Series, ...]
     absent: tuple[tuple[str, str], ...]
+    limit: tuple[float, str] | None = None
+    missing: tuple[tuple[str, str], ...] = ()
 
     @property
     def title(self) -> str:
@@ -125,10 +161,18 @@ class Chart:
         letters = dict.fromkeys(gap.letter for s in self.series for gap in s.gaps)
         words = [f"{letter} {letter_words(letter)}" for letter in letters]
         if any(p.overhead for s in self.series for p in s.points):
-            words.append("hollow: overhead-bound")
+            words.append("hollow in grey: overhead-bound")
+        if any(s.curve for s in self.series):
+            words.append("tinted: 95 % interval of the fitted law")
+        if unlike := [s.name for s in self.series if s.unlike]:
+            words.append(f"without: {', '.join(unlike)}, whose law misses a point by more than {FAR:g} ×")
+        if walls := [s.name for s in self.series if s.out_of_memory is not None]:
+            words.append(f"dotted upwards: {', '.join(walls)} out of memory")
+        if self.limit and self.metric in MEMORIES:
+            words.append(self.limit[1])
         if names := [s.name for s in self.series if any(p.impossible for p in s.points)]:
             words.append(f"impossible, not fast: {', '.join(names)}")
-        return ", ".join(words)
+        return "; ".join(words)
 
 
 def letter_words(letter: str) -> str:
@@ -153,16 +197,18 @@ def charts(records: Records) -> tuple[tuple[Chart, ...], str]:
 
 
 def quantities(records: Records) -> list[str]:
-    """The metrics worth a figure: time (cold and hot apart), memory, error."""
+    """The metrics worth a figure: time (cold and hot apart), memory, error and its ratio to naive's."""
     hot = "gpu_time_hot" if records.time != "gpu_time_hot" and "gpu_time_hot" in records.metrics else None
-    error = "error" if "error" in records.metrics else None
-    return [metric for metric in (records.time, hot, records.memory, error) if metric]
+    errors = [metric for metric in ERRORS if metric in records.metrics]
+    return [metric for metric in (records.time, hot, records.memory, *errors) if metric]
 
 
 def _chart(records: Records, facet: Facet, metric: str) -> Chart | None:
     assert records.sweep is not None
     xs = tuple(sorted({size_of(r, records.sweep) for r in facet.results}))
-    found = [_series(records, facet, name, metric, xs, i) for i, name in enumerate(_in_order(records))]
+    # Approximations are held against the mean of V, not against rounding.
+    names = [n for n in records.places if records.cards[n].exact or metric != "error_ratio"]
+    found = [_series(records, facet, name, metric, xs) for name in names]
     drawn = tuple(s for s in found if s.points)
     if not drawn:
         return None
@@ -176,18 +222,35 @@ def _chart(records: Records, facet: Facet, metric: str) -> Chart | None:
         xs=xs,
         series=drawn,
         absent=tuple((s.name, told_once(gap.words for gap in s.gaps)) for s in found if not s.points),
+        limit=_limit(records, facet, metric),
+        missing=_missing(found),
     )
 
 
-def _in_order(records: Records) -> list[str]:
-    """Those that ran somewhere first: with few of them no two share a colour."""
-    ran = {r.case.implementation for r in records.results if r.status is Status.OK}
-    return sorted(records.cards, key=lambda name: name not in ran)
+def _missing(found: Iterable[Series]) -> tuple[tuple[str, str], ...]:
+    """Who has no point, by the words for it."""
+    alike: dict[str, list[str]] = {}
+    for series in found:
+        if not series.points:
+            why = ", ".join(dict.fromkeys(_shortly(gap) for gap in series.gaps))
+            alike.setdefault(why, []).append(series.name)
+    return tuple((", ".join(names), why) for why, names in alike.items())
 
 
-def _series(
-    records: Records, facet: Facet, name: str, metric: str, xs: tuple[float, ...], index: int
-) -> Series:
+def _shortly(gap: Gap) -> str:
+    """The letter in words, or the note itself where it is short."""
+    return gap.words if gap.letter == NO_VALUE and len(gap.words) <= 30 else letter_words(gap.letter)
+
+
+def _limit(records: Records, facet: Facet, metric: str) -> tuple[float, str] | None:
+    """What the values of a metric must not exceed, with its name."""
+    if metric == "error_ratio":
+        return RULE, f"{RULE:g} × naive, the usual bound"
+    memory = records.memory_of(facet.results[0].case.problem) if metric in MEMORIES else None
+    return (memory, f"device memory, {shown(memory, 'B')}") if memory else None
+
+
+def _series(records: Records, facet: Facet, name: str, metric: str, xs: tuple[float, ...]) -> Series:
     axis = records.sweep or ""
     rows = {size_of(r, axis): r for r in facet.of(name)}
     limit = None
@@ -203,7 +266,10 @@ def _series(
             points.append(Point(x, found, bound, _title(name, axis, x, found, bound, why), bool(why)))
         else:
             gaps.append(Gap(x, *_gap(result, found, metric)))
-    return Series(name, index, tuple(points), tuple(gaps))
+    curve = fitted(records, facet, name, metric) if points else ()
+    unlike = not describes(curve, [(p.x, p.y) for p in points])
+    place = records.places[name]
+    return Series(name, place, tuple(points), tuple(gaps), () if unlike else curve, unlike)
 
 
 def _title(name: str, axis: str, x: float, m: Measurement, overhead: bool, why: str) -> str:

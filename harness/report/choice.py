@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from harness.complexity import Frontier, frontier
-from harness.report.accuracy import FLOOR
+from harness.report.accuracy import is_floor
 from harness.report.impossible import why_impossible
 from harness.report.records import Facet, Records, measured, size_of
 from harness.report.sweeps import Sweep, fit_of, ordered
@@ -74,7 +74,9 @@ def _fastest(records: Records, problem: Facet) -> Fastest | None:
     if not exact:
         return None
     limit = top(exact[0].time)
-    faster = [t for t in timed if not t.exact and t.name != FLOOR and top(t.time) < bottom(exact[0].time)]
+    faster = [
+        t for t in timed if not t.exact and not is_floor(t.name) and top(t.time) < bottom(exact[0].time)
+    ]
     tied = tuple(t for t in exact if bottom(t.time) <= limit)
     return Fastest(
         problem=problem,
@@ -130,15 +132,13 @@ def _reach(records: Records, facet: Facet, name: str, extrapolate: bool) -> Reac
     return Reach(facet.label, name, good[-1], beyond, fits, more)
 
 
-def capacity(records: Records) -> float | None:
-    """Bytes of memory of the device, or None where they are unknown."""
-    known = records.run.environment.device.facts.get("memory_bytes")
-    return float(known) if isinstance(known, int | float) and known > 0 else None
-
-
 def _largest_fitting(records: Records, facet: Facet, name: str) -> tuple[Frontier | None, bool]:
     """The engine's memory frontier up to 2⁶ times the sweep; whether even that fits."""
-    memory, axis, limit = records.memory, records.sweep or "", capacity(records)
+    memory, axis, limit = (
+        records.memory,
+        records.sweep or "",
+        records.memory_of(facet.results[0].case.problem),
+    )
     if memory is None or limit is None:
         return None, False
     rows = ordered(facet, name, axis)

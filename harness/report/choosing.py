@@ -128,7 +128,7 @@ def reaches(records: Records) -> Grid:
     found = choice.reaches(records)
     setting = any(reach.setting for reach in found)
     head = (*(["at"] if setting else []), "implementation", f"largest {axis} measured", "beyond it")
-    limit = choice.capacity(records)
+    limit = None if records.machines else records.memory_of({})
     predicted = f"fits {shown(limit, 'B')} up to" if limit and any(reach.fits for reach in found) else ""
     head += (predicted,) if predicted else ()
     rows = tuple(tuple(_reach(reach, axis, setting, bool(predicted))) for reach in found)

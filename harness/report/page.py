@@ -5,32 +5,32 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from harness.counting.certificates import CertifiedFamily
 from harness.report import (
     accuracy,
     alldata,
-    charts,
     choice,
     choosing,
     crossing,
-    figures,
+    efficiency,
     headline,
+    illustrations,
     outcomes,
     sections,
     units,
 )
 from harness.report.glossary import GLOSSARY
-from harness.report.grid import NUMERIC_CSS, Grid, capped
+from harness.report.grid import NUMERIC_CSS, capped
 from harness.report.impossible import marked
 from harness.report.records import Records, arrange, words
 from harness.report.tables import tabulate
-from harness.store import read_rows, read_run
+from harness.store import read_certificates, read_rows, read_run
 from harness.types import Result, Run, Scalar
 
 #: Facts of a device that stand at the top of the page where they are known.
@@ -40,25 +40,16 @@ _HERE = Path(__file__).parent
 MOST = 250
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A chart as drawn, with the data behind it."""
-
-    chart: charts.Chart
-    svg: Markup
-    data: Grid
-
-
 def render(run_folder: Path, output: Path) -> None:
     """Write the page of a run folder. Raises UnreadableRun."""
-    html = page(read_run(run_folder), read_rows(run_folder))
+    html = page(read_run(run_folder), read_rows(run_folder), read_certificates(run_folder))
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(html, "utf-8")
 
 
-def page(run: Run, rows: Iterable[Result]) -> str:
+def page(run: Run, rows: Iterable[Result], certified: Iterable[CertifiedFamily] = ()) -> str:
     """The page of a run: a pure function, the same bytes for the same input."""
-    records = marked(arrange(run, rows))
+    records = marked(arrange(run, rows, certified))
     script = Markup((_HERE / "script.js").read_text("utf-8"))
     style = Markup((_HERE / "style.css").read_text("utf-8") + NUMERIC_CSS)
     template = _environment().get_template("template.html")
@@ -92,7 +83,7 @@ def _content(records: Records) -> Mapping[str, Any]:
     growth = tabulate(records)
     choices = choice.fastest(records)
     crossings = crossing.crossovers(records)
-    drawn, undrawn = charts.charts(records)
+    drawings = illustrations.drawings(records)
     errors = accuracy.error_rows(records)
     return {
         "answer": headline.answer(records, growth, choices, errors),
@@ -104,27 +95,20 @@ def _content(records: Records) -> Mapping[str, Any]:
         "fastest": capped(choosing.fastest(records, choices), MOST),
         "crossovers": capped(choosing.crossovers(records, crossings), MOST),
         "reaches": capped(choosing.reaches(records), MOST),
-        "figures": [_figure(chart) for chart in drawn],
-        "undrawn": undrawn,
+        "shown": {part: illustrations.drawn(getattr(drawings, part)) for part in illustrations.PARTS},
+        "undrawn": drawings.undrawn,
         "errors": capped(sections.errors(records, errors), MOST),
-        "efficiency": sections.efficiency(records),
+        "efficiency": capped(efficiency.table(records), MOST),
+        "conventions": efficiency.CONVENTIONS,
+        "unknown_peaks": efficiency.unknown_peaks(records),
         "failures": capped(sections.failures(records), MOST),
         "omissions": capped(sections.omissions(records), MOST),
         "doubts": sections.doubts(records),
         "data": alldata.table(records),
         "downloads": alldata.downloads(records),
         "large": len(records.results) > alldata.LARGE,
-        "warnings": outcomes.warnings(records, _overhead_bound(drawn)),
+        "warnings": outcomes.warnings(records, drawings.overhead_bound),
     }
-
-
-def _figure(chart: charts.Chart) -> Figure:
-    svg = Markup(figures.draw(chart))  # serialised from a tree, which escapes texts
-    return Figure(chart, svg, sections.behind(chart))
-
-
-def _overhead_bound(drawn: Iterable[charts.Chart]) -> int:
-    return sum(point.overhead for chart in drawn for series in chart.series for point in series.points)
 
 
 def _facts(records: Records) -> Mapping[str, Any]:

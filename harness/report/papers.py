@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.report import charts, svg
-from harness.report.charts import Chart
-from harness.report.figures import compose, style
+from harness.report import illustrations, svg
+from harness.report.canvas import style
+from harness.report.figures import compose
+from harness.report.illustrations import Drawing
 from harness.report.impossible import marked
 from harness.report.records import arrange
 from harness.store import read_rows, read_run
@@ -52,13 +53,13 @@ def figures_to(run_folder: Path, directory: Path) -> tuple[Path, ...]:
     directory cannot be written.
     """
     records = marked(arrange(read_run(run_folder), read_rows(run_folder)))
-    drawn, undrawn = charts.charts(records)
-    names = _names(drawn)
+    drawings = illustrations.drawings(records)
+    names = _names(drawings.all)
     try:
         directory.mkdir(parents=True, exist_ok=True)
         paths = [path for name, chart in names.items() for path in _save(chart, directory / name)]
         captions = directory / CAPTIONS
-        captions.write_text(_captions(names, undrawn), "utf-8")
+        captions.write_text(_captions(names, drawings.undrawn), "utf-8")
     except OSError as error:
         raise BenchError(
             f"{directory}: figures cannot be written there: {error.strerror or error}"
@@ -66,16 +67,16 @@ def figures_to(run_folder: Path, directory: Path) -> tuple[Path, ...]:
     return (*paths, captions)
 
 
-def _names(drawn: tuple[Chart, ...]) -> dict[str, Chart]:
+def _names(drawn: tuple[Drawing, ...]) -> dict[str, Drawing]:
     """File names without endings, each once."""
-    names: dict[str, Chart] = {}
+    names: dict[str, Drawing] = {}
     for chart in drawn:
         name = re.sub(r"[^A-Za-z0-9_.-]+", "-", chart.key).strip("-.") or "figure"
         names[name if name not in names else f"{name}-{len(names)}"] = chart
     return names
 
 
-def _save(chart: Chart, stem: Path) -> list[Path]:
+def _save(chart: Drawing, stem: Path) -> list[Path]:
     with style(svg_fonttype="path", pdf_fonttype=42):
         figure = compose(chart, _Words())
         _lighten(figure)
@@ -107,12 +108,12 @@ def _recolour(artist: Artist, part: str) -> None:
         put(light if several else light[0])
 
 
-def _captions(names: Mapping[str, Chart], undrawn: str) -> str:
+def _captions(names: Mapping[str, Drawing], undrawn: str) -> str:
     """What to write under each figure, ready to paste."""
     parts = []
     for name, chart in names.items():
         notes = [chart.key_words, f"On each other: {chart.coincident}" if chart.coincident else ""]
-        absent = ", ".join(implementation for implementation, _ in chart.absent)
+        absent = "; ".join(f"{who} ({why})" for who, why in chart.missing)
         notes += [f"Not drawn: {absent}" if absent else "", chart.description.rstrip(".")]
         told = ". ".join(note for note in notes if note)
         parts.append(f"![{_escaped(chart.title)}]({name}.svg)\n\n{_escaped(f'{chart.title}. {told}.')}\n")

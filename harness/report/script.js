@@ -73,24 +73,39 @@
     table.parentElement.before(tools);
   };
 
-  const hideable = (figures) => {
+  const hideable = () => {
     const names = new Map();
-    figures.querySelectorAll("svg .label").forEach((label) => {
+    document.querySelectorAll("svg .label").forEach((label) => {
       const title = label.querySelector("title");
       names.set(label.dataset.series, title ? title.textContent : label.textContent);
     });
     if (names.size < 2) return;
-    const tools = element("fieldset", { className: "tools" }, element("legend", {}, "Series in the figures"));
+    const tools = element("fieldset", { className: "tools" }, element("legend", {}, "Series in all figures"));
     [...names].sort((a, b) => a[0] - b[0]).forEach(([series, name]) => {
       const box = element("input", { type: "checkbox", checked: true });
       box.addEventListener("change", () => {
-        figures.querySelectorAll(`svg [data-series="${Number(series)}"]`).forEach((part) => {
+        document.querySelectorAll(`svg [data-series="${Number(series)}"]`).forEach((part) => {
           part.classList.toggle("off", !box.checked);
         });
       });
       tools.append(element("label", {}, box, name));
     });
-    figures.before(tools);
+    document.querySelector(".figures").before(tools);
+  };
+
+  // The rates of all FLOP conventions are in the table; choosing one hides the columns of the others.
+  const conventions = (table) => {
+    const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent.split(", ")[1] || "");
+    const names = [...new Set(heads.filter(Boolean))];
+    if (names.length < 2) return;
+    const all = element("option", { value: "", textContent: "all" });
+    const select = element("select", {}, all, ...names.map((name) => element("option", { textContent: name })));
+    select.addEventListener("change", () => {
+      [...table.rows].forEach((row) => [...row.cells].forEach((cell, column) => {
+        cell.hidden = Boolean(select.value && heads[column] && heads[column] !== select.value);
+      }));
+    });
+    table.parentElement.before(element("div", { className: "tools" }, element("label", {}, "FLOP convention ", select)));
   };
 
   // The links carry gzip, which every browser can save; those that can also unpack it save the plain file.
@@ -113,6 +128,7 @@
   document.querySelectorAll("table[id]").forEach((table) => {
     if (table.tBodies[0].rows.length > 6) filterable(table);
   });
-  document.querySelectorAll(".figures").forEach(hideable);
+  document.querySelectorAll("#efficiency-table").forEach(conventions);
+  hideable();
   addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((part) => { part.open = true; }));
 })();

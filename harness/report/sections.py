@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from harness.report import accuracy, outcomes
 from harness.report.charts import Chart, Gap, Point
 from harness.report.grid import DASH, Cell, Grid, columns
-from harness.report.impossible import why_impossible
-from harness.report.records import Records, measured
+from harness.report.planes import Plane
+from harness.report.records import Records
 from harness.report.tables import ComplexityRow, ComplexityTable, Exponent
 from harness.report.units import Scale, brief, pretty, scale_for, shown
 from harness.report.units import name as name_of
@@ -51,7 +52,7 @@ def _complexity_row(row: ComplexityRow, several: bool, settings: bool) -> Iterab
     if settings:
         yield row.setting
     yield Cell(pretty(row.claim), note=_whole(row)) if row.claim else DASH
-    yield _exponent(row.counted)
+    yield _counted(row)
     yield _exponent(row.measured)
     bound = f"≤ {row.bound}" if row.bound and row.bound != row.word else ""
     yield Cell(row.word, VERDICT_LOOKS.get(row.word, "muted"), bound)
@@ -73,6 +74,15 @@ def _evidence(row: ComplexityRow) -> str:
     if row.basis and row.probability is not None and row.word != "not claimed":
         parts.append(f"judged by {name_of(row.basis)}")
     return "; ".join(parts)
+
+
+def _counted(row: ComplexityRow) -> Cell:
+    """The exact power with its polynomial, which opens the evidence; else the fitted one and why."""
+    if not row.polynomial:
+        shown_ = _exponent(row.counted)
+        return replace(shown_, note=shown_.note or "fitted", more=row.evidence) if row.evidence else shown_
+    power = row.counted.value if row.counted else 0.0
+    return Cell(f"{power:g}", note=row.polynomial, more=row.evidence)
 
 
 def _exponent(exponent: Exponent | None) -> Cell:
@@ -142,34 +152,6 @@ def _error(row: accuracy.ErrorRow, cell: accuracy.ErrorCell | None, why: str) ->
     return Cell(brief(cell.error), "" if beaten or cell.floor is None else "doubt", floor)
 
 
-def efficiency(records: Records) -> Grid:
-    """The highest rates of each exact implementation and where; an approximation does other work."""
-    rates = [metric for metric in ("flop_rate", "byte_rate") if metric in records.metrics]
-    head = (
-        "implementation",
-        *(part for rate in rates for part in (f"highest {name_of(rate)}", f"{name_of(rate)} at")),
-    )
-    exact = [card.name for card in records.cards.values() if card.exact]
-    rows = tuple((name, *cells) for name in exact if (cells := _rates(records, name, rates)))
-    caption = (
-        "Highest rates of exact implementations: useful FLOPs, and each input read and output written once, "
-        "over the time; an approximation does other work"
-    )
-    return Grid(caption, head, rows, columns(head, *head[1::2]))
-
-
-def _rates(records: Records, implementation: str, rates: Sequence[str]) -> list[Cell | str]:
-    cells: list[Cell | str] = []
-    for rate in rates:
-        own = [r for r in records.results if r.case.implementation == implementation]
-        rows = [r for r in own if measured(r, rate) and not why_impossible(r)]
-        if not rows:
-            return []
-        best = max(rows, key=lambda r: r.metrics[rate].value)
-        cells += [shown(best.metrics[rate].value, best.metrics[rate].unit), outcomes.where(records, [best])]
-    return cells
-
-
 def failures(records: Records) -> Grid:
     """Every case that is not ok, with its reason."""
     rows = tuple(
@@ -225,6 +207,23 @@ def behind(chart: Chart) -> Grid:
     rows = tuple((f"{x:g}", *(_behind(s.at(x), scale) for s in chart.series)) for x in chart.xs)
     unit = f" in {scale.unit}" if scale.unit else ""
     return Grid(f"{chart.title}{unit}", head, rows, frozenset(range(len(head))))
+
+
+def behind_plane(plane: Plane) -> Grid:
+    """The data of a figure of two quantities: one row per point."""
+    spots = [(group, spot) for group in plane.series for spot in group.points]
+    x, y = (scale_for((getattr(spot, end) for _, spot in spots), quantity.unit)
+            for end, quantity in (("x", plane.x), ("y", plane.y)))  # fmt: skip
+    at, words = any(spot.at for _, spot in spots), bool(plane.x.names)
+    across = () if words else (x.head(plane.x.label),)
+    head = ("implementation", *(("at",) if at else ()), *across, y.head(plane.y.label))
+    head += ("nothing is better in both",) if plane.front else ()
+    rows = tuple(
+        (group.name, *((spot.at,) if at else ()), *(() if words else (x.show(spot.x),)), y.show(spot.y),
+         *((("yes" if group.best else "no"),) if plane.front else ()))
+        for group, spot in spots
+    )  # fmt: skip
+    return Grid(plane.title, head, rows, columns(head, *across, y.head(plane.y.label)))
 
 
 def _behind(found: Point | Gap | None, scale: Scale) -> Cell | str:

@@ -8,7 +8,11 @@ from xml.etree.ElementTree import Element
 _SVG = "{http://www.w3.org/2000/svg}"
 _GROUP, _DEFS, _USE, _PATH = f"{_SVG}g", f"{_SVG}defs", f"{_SVG}use", f"{_SVG}path"
 #: Said once for all figures in the style sheet.
-_DEFAULTS = ("stroke-linecap:square", "stroke-linecap:butt", "stroke-linejoin:round", "stroke-linejoin:miter")
+_DEFAULTS = (
+    "stroke-linecap:square", "stroke-linecap:butt", "stroke-linejoin:round", "stroke-linejoin:miter",
+    "stroke-dashoffset:0",
+)  # fmt: skip
+_TEXT_DEFAULTS = ("fill:currentColor", "font-size:11px")
 _TEXTS = (f"{_SVG}text", f"{_SVG}title", f"{_SVG}desc")
 
 
@@ -27,10 +31,21 @@ def _shorten(element: Element) -> None:
             element.set(name, _numbers(value))
     if style := element.get("style"):
         parts = [part.strip() for part in style.split(";")]
-        element.set("style", ";".join(p for p in parts if p and p not in _DEFAULTS))
+        said = _TEXT_DEFAULTS if element.tag == f"{_SVG}text" else _DEFAULTS
+        _keep(element, "style", ";".join(p for p in parts if p and p not in said))
+    if element.get("transform", "").startswith("rotate(-0 "):
+        del element.attrib["transform"]
     if element.tag not in _TEXTS:
         element.text = None
     element.tail = None
+
+
+def _keep(element: Element, name: str, value: str) -> None:
+    """Set an attribute, or remove one that says nothing."""
+    if value:
+        element.set(name, value)
+    else:
+        del element.attrib[name]
 
 
 def _numbers(value: str) -> str:

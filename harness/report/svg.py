@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 from xml.etree import ElementTree
 
-from harness.report.charts import Chart, Series
 from harness.report.slim import slim
 
 COLOURS = 7
@@ -15,6 +16,54 @@ COLOURS = 7
 INK, FAINT, GRID, PAPER = "#010203", "#010204", "#010205", "#010206"
 _SVG, _XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
 _VARIABLES = {INK: "currentColor", FAINT: "var(--faint)", GRID: "var(--grid)", PAPER: "var(--paper)"}
+
+
+class Dot(Protocol):
+    """A drawn point: its tooltip, and whether it is drawn hollow."""
+
+    @property
+    def title(self) -> str:
+        """The tooltip."""
+
+    @property
+    def hollow(self) -> bool:
+        """Whether the marker is not filled."""
+
+
+class Line(Protocol):
+    """The points of one implementation; index: its fixed place in the palette."""
+
+    @property
+    def index(self) -> int:
+        """The place in the palette."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def points(self) -> Sequence[Dot]:
+        """Its points in the order in which they are drawn."""
+
+
+class Drawing(Protocol):
+    """Anything that becomes a figure."""
+
+    @property
+    def key(self) -> str:
+        """Identifies it on the page."""
+
+    @property
+    def title(self) -> str:
+        """What is drawn."""
+
+    @property
+    def description(self) -> str:
+        """The figure in words."""
+
+    @property
+    def series(self) -> Sequence[Line]:
+        """What is drawn."""
 
 
 def series_colour(index: int) -> str:
@@ -37,7 +86,7 @@ class Texts:
         return self.words[int(key[1:])]
 
 
-def dress(source: str, chart: Chart, texts: Texts) -> str:
+def dress(source: str, chart: Drawing, texts: Texts) -> str:
     """One <svg> element: title, description, tooltips on points, colours from CSS, ids only where used."""
     root = ElementTree.fromstring(source)
     _drop_noise(root)
@@ -58,7 +107,7 @@ def _drop_noise(root: ElementTree.Element) -> None:
                 parent.remove(child)
 
 
-def _mark_series(root: ElementTree.Element, chart: Chart) -> None:
+def _mark_series(root: ElementTree.Element, chart: Drawing) -> None:
     """Put class and data-series on each series' parts, and a title on each of its points."""
     by_index = {series.index: series for series in chart.series}
     for element in root.iter():
@@ -71,8 +120,8 @@ def _mark_series(root: ElementTree.Element, chart: Chart) -> None:
                 _title_points(element, series, hollow=part == "hollow")
 
 
-def _title_points(element: ElementTree.Element, series: Series, hollow: bool) -> None:
-    points = [p for p in series.points if p.overhead is hollow]
+def _title_points(element: ElementTree.Element, series: Line, hollow: bool) -> None:
+    points = [p for p in series.points if p.hollow is hollow]
     uses = list(element.iter(f"{_SVG}use"))
     for use, point in zip(uses, points, strict=True):
         ElementTree.SubElement(use, f"{_SVG}title").text = point.title
@@ -111,19 +160,23 @@ def _variable(match: re.Match[str]) -> str:
 
 
 def _identify(root: ElementTree.Element, key: str) -> None:
-    """Keep only the identifiers that something refers to, made unique among the figures of a page."""
-    prefix = re.sub(r"\W+", "-", key)
-    used = set(_references(root))
+    """Keep only the identifiers that something refers to, short and unique among the figures of a page."""
+    short = {name: f"{_prefix(key)}{number}" for number, name in enumerate(dict.fromkeys(_references(root)))}
     for element in root.iter():
         own = element.attrib.pop("id", None)
-        if own in used:
-            element.set("id", f"{prefix}-{own}")
+        if own in short:
+            element.set("id", short[own])
         for name, value in list(element.attrib.items()):
             if name == f"{_XLINK}href":
                 del element.attrib[name]
-                element.set("href", f"#{prefix}-{value[1:]}")
+                element.set("href", f"#{short[value[1:]]}")
             elif "url(#" in value:
-                element.set(name, value.replace("url(#", f"url(#{prefix}-"))
+                element.set(name, re.sub(r"url\(#([^)]+)\)", lambda m: f"url(#{short[m[1]]})", value))
+
+
+def _prefix(key: str) -> str:
+    """What the identifiers of a figure begin with: a letter and a digest of its key."""
+    return f"f{hashlib.sha256(key.encode()).hexdigest()[:6]}-"
 
 
 def _references(root: ElementTree.Element) -> Iterable[str]:
@@ -135,15 +188,15 @@ def _references(root: ElementTree.Element) -> Iterable[str]:
                 yield from re.findall(r"url\(#([^)]+)\)", value)
 
 
-def _label(root: ElementTree.Element, chart: Chart) -> None:
+def _label(root: ElementTree.Element, chart: Drawing) -> None:
     """An accessible name and description; the size comes from the style sheet."""
-    identifier = re.sub(r"\W+", "-", chart.key)
+    identifier = _prefix(chart.key)
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
     root.set("role", "img")
-    root.set("aria-labelledby", f"{identifier}-title {identifier}-desc")
+    root.set("aria-labelledby", f"{identifier}title {identifier}desc")
     for tag, text in (("desc", chart.description), ("title", chart.title)):
-        element = ElementTree.Element(f"{_SVG}{tag}", {"id": f"{identifier}-{tag}"})
+        element = ElementTree.Element(f"{_SVG}{tag}", {"id": f"{identifier}{tag}"})
         element.text = text
         root.insert(0, element)
 
@@ -155,4 +208,6 @@ def _serialise(root: ElementTree.Element) -> str:
     return ElementTree.tostring(root, encoding="unicode", short_empty_elements=True)
 
 
-__all__: Sequence[str] = ["FAINT", "GRID", "INK", "PAPER", "Texts", "dress", "series_colour"]
+__all__: Sequence[str] = [
+    "FAINT", "GRID", "INK", "PAPER", "Dot", "Drawing", "Line", "Texts", "dress", "series_colour",
+]  # fmt: skip

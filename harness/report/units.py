@@ -89,9 +89,9 @@ def shown(value: float, unit: str) -> str:
 
 
 def tick(value: float, unit: str) -> str:
-    """A decade on an axis: `10 µs`, `1 GB`, `1e-3`."""
+    """A number on an axis: `10 µs`, `1 GB`, `0.5`, `1e-3`."""
     if unit == "1":
-        return f"1e{round(math.log10(value))}" if value > 0 else "0"
+        return f"{value:g}" if 0.1 <= value < 1000 else brief(value).replace(".0e", "e")
     text = format.quantity(value, unit)
     number, _, rest = text.partition(" ")
     return f"{float(number):g} {rest}" if rest else text

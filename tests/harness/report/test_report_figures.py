@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from harness.report import figures
+from harness.report import canvas, figures
+from harness.report.canvas import DASHES, MARKERS, spread
 from harness.report.charts import Chart, charts
-from harness.report.figures import DASHES, MARKERS, spread
 from harness.report.records import arrange
 from harness.report.svg import COLOURS
 from harness.report.units import shown
@@ -80,8 +80,8 @@ def test_the_limits_come_from_the_data(chart: Chart, tree: ElementTree.Element) 
     low, high = chart.series[0].points[0], chart.series[0].points[-1]
     assert low.y < high.y
     for use in (u for s in chart.series for g in _part(tree, "points", s.index) for u in g.iter("use")):
-        assert 0 <= float(use.get("x", "-1")) <= figures.WIDTH
-        assert 0 <= float(use.get("y", "-1")) <= figures.TOP + figures.PLOT_HEIGHT
+        assert 0 <= float(use.get("x", "-1")) <= canvas.WIDTH
+        assert 0 <= float(use.get("y", "-1")) <= canvas.TOP + canvas.PLOT_HEIGHT
 
 
 def test_forty_two_series_stay_distinct_and_their_names_apart() -> None:

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from harness.report import choice, page
+from harness.report.efficiency import table as efficiency
 from harness.report.headline import answer
 from harness.report.impossible import marked, why_impossible
 from harness.report.peaks import PEAKS, limits, peak_of
 from harness.report.records import Records, arrange
-from harness.report.sections import efficiency
 from harness.report.tables import complexity_table, tabulate
 from harness.types import DeviceInfo, ImplementationCard, Measurement, Result, Run, Scalar
 

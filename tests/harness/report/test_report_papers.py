@@ -29,7 +29,14 @@ def written(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
 
 def test_each_figure_is_written_in_three_kinds(written: tuple[Path, ...]) -> None:
     names = {path.stem for path in written if path.name != CAPTIONS}
-    assert names == {"cpu_time", "peak_live_bytes", "error"}
+    assert names == {
+        "cpu_time",
+        "peak_live_bytes",
+        "error",
+        "error_ratio",
+        "pareto-peak_live_bytes",
+        "pareto-error",
+    }
     for name in names:
         assert {p.suffix for p in written if p.stem == name} == {".svg", ".pdf", ".png"}
     starts = {".svg": b"<?xml", ".pdf": b"%PDF", ".png": b"\x89PNG", ".md": b"![CPU"}
@@ -78,5 +85,5 @@ def test_the_command_writes_page_and_figures(
         main(arguments)
     assert done.value.code == 0
     assert (tmp_path / "page.html").exists()
-    assert len(list(tmp_path.glob("*.svg"))) == 3
-    assert "figures: 10 files" in capsys.readouterr().out
+    assert len(list(tmp_path.glob("*.svg"))) == 6
+    assert "figures: 19 files" in capsys.readouterr().out

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from harness.report import accuracy, choice, outcomes, units
+from harness.report.efficiency import table as efficiency
 from harness.report.headline import answer
 from harness.report.records import Records, arrange
-from harness.report.sections import efficiency
 from harness.report.sweeps import MAX_FITS, overhead_limit, sweeps, within_budget
 from harness.report.tables import ComplexityTable, complexity_table, tabulate
 from harness.types import Measurement, Result, Scalar
