@@ -18,7 +18,7 @@ import importlib.util
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -73,6 +73,7 @@ class Implementation:
     supports        (problem, target) -> why it cannot run this problem there, or None
     interpreted_on  device kinds on which its Triton kernels run in the interpreter (never timed)
     kernel_builds   (compute capability such as 90) -> its Triton kernels for ahead-of-time compilation
+    variants        option -> factory; `lookup("name:option")` is the implementation with that factory
     """
 
     name: str
@@ -85,7 +86,15 @@ class Implementation:
     supports: Callable[[Any, Target], Reason]
     interpreted_on: frozenset[str] = frozenset()
     kernel_builds: Callable[[int], Iterable[KernelBuild]] | None = None
+    variants: Mapping[str, Prepare] = field(default_factory=lambda: MappingProxyType({}))
     source: str = field(default="", compare=False)
+
+    def variant(self, option: str) -> Implementation:
+        """The same with another factory, as `name:option`. Raises UnknownName."""
+        if option not in self.variants:
+            raise UnknownName(f"variant of {self.name}", option, self.variants)
+        named = f"{self.name}:{option}"
+        return replace(self, name=named, prepare=self.variants[option], variants={}, kernel_builds=None)
 
     def reason_against(self, problem: Any, target: Target) -> Reason:
         """Why this problem cannot run there, in words, or None when it can."""
@@ -132,14 +141,17 @@ def implementation(
     supports: Callable[[Any, Target], Reason] = _anything,
     interpreted_on: Iterable[str] = (),
     kernel_builds: Callable[[int], Iterable[KernelBuild]] | None = None,
+    variants: Mapping[str, Prepare] | None = None,
 ) -> Callable[[Prepare], Prepare]:
     """Register the decorated factory; its docstring's first line is the summary people read.
 
-    Raises ValueError when the name is taken by another file.
+    Raises ValueError when the name is taken by another file, or holds the colon of variants.
     """
 
     def register(prepare: Prepare) -> Prepare:
         source = inspect.getsourcefile(prepare) or ""
+        if ":" in name:
+            raise ValueError(f"{source}: the implementation name {name!r} holds a colon; choose another name")
         if name in _REGISTRY and _REGISTRY[name].source != source:
             raise ValueError(
                 f"{source}: the implementation name {name!r} is taken by {_REGISTRY[name].source}; "
@@ -157,6 +169,7 @@ def implementation(
             supports=supports,
             interpreted_on=frozenset(interpreted_on),
             kernel_builds=kernel_builds,
+            variants=MappingProxyType(dict(variants or {})),
             source=source,
         )
         return prepare
@@ -193,11 +206,14 @@ def load_plugin(path: Path) -> ModuleType:
 
 
 def lookup(name: str) -> Implementation:
-    """The implementation of that name. Raises UnknownName, which carries the nearest one."""
-    try:
-        return _REGISTRY[name]
-    except KeyError:
-        raise UnknownName("implementation", name, _REGISTRY) from None
+    """The implementation of that name, or the variant of "name:option".
+
+    Raises UnknownName, which carries the nearest one.
+    """
+    base, colon, option = name.partition(":")
+    if base not in _REGISTRY:
+        raise UnknownName("implementation", base, _REGISTRY)
+    return _REGISTRY[base].variant(option) if colon else _REGISTRY[base]
 
 
 def implementations(operation: str | None = None) -> Iterator[Implementation]:

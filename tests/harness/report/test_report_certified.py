@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.counting.certificates import Certificate, CertifiedFamily
-from harness.counting.polynomial import Polynomial
+from harness.counting.polynomial import Polynomial, Sizes
 from harness.report.page import page
 from harness.report.tables import ComplexityRow, complexity_table
 from harness.store import RunFolder, UnreadableRun, read_certificates
@@ -26,7 +26,7 @@ CARDS = (
 
 def certificate(quantity: str, least: int | None = None, **terms: int) -> Certificate:
     """n2=4, n1=260 → 4n² + 260n."""
-    powers = {(int(name.removeprefix("n")),): Fraction(c) for name, c in terms.items()}
+    powers: dict[Sizes, Fraction] = {(int(name.removeprefix("n")),): Fraction(c) for name, c in terms.items()}
     found = ((256,), (512,), (768,))
     return Certificate(
         "", quantity, "B", Polynomial(("n",), powers), "fp16", found, ((1024,), (4096,)), least
@@ -34,7 +34,7 @@ def certificate(quantity: str, least: int | None = None, **terms: int) -> Certif
 
 
 def rows() -> list[Result]:
-    """Measured peaks: exactly 8n², but for `flash`, whose workspace no counter sees. No counts of their own."""
+    """Measured peaks: exactly 8n², but for `flash`, whose workspace no counter sees; no own counts."""
     found = []
     for result in synthetic.rows(cards=CARDS, fail=False):
         n = int(str(result.case.problem["seq_len"]))
