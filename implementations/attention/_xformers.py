@@ -14,38 +14,45 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from implementations.attention import _masks as masks
+from implementations.attention import _xformers_biases as biases
 from implementations.attention.problem import AttentionInputs, AttentionProblem
 from implementations.registry import Unsupported
 
 
-def memory_efficient(problem: AttentionProblem, inputs: AttentionInputs) -> Tensor:
-    """xformers' own dispatch among its CUDA operators. Raises Unsupported where none takes the problem."""
-    if inputs.mask is not None:
-        raise Unsupported("on CUDA only causal masks are passed on to xformers")
-    fmha = importlib.import_module("xformers.ops.fmha")
-    bias = None
-    if not masks.sees_everything(problem):
-        corner = "FromBottomRight" if problem.causal_offset else ""
-        bias = getattr(fmha.attn_bias, f"LowerTriangular{corner}Mask")()
-    q, k, v = _xformers_layout(problem, inputs)
-    try:
-        output = fmha.memory_efficient_attention(q, k, v, attn_bias=bias)
-    except NotImplementedError as error:
-        raise Unsupported(f"none of xformers' operators takes this problem: {error}") from error
-    return _suite_layout(problem, output)
+class MemoryEfficient:
+    """xformers' own dispatch among its CUDA operators. Raises Unsupported where none takes the problem.
+
+    A bias that depends on no input is built once; one from a mask among the inputs in every call.
+    """
+
+    def __init__(self, problem: AttentionProblem) -> None:
+        self.problem = problem
+        self.kept: dict[torch.device, Any] = {}
+
+    def __call__(self, inputs: AttentionInputs) -> Tensor:
+        fmha = importlib.import_module("xformers.ops.fmha")
+        bias, blind = self._bias(inputs, fmha.attn_bias)
+        q, k, v = _xformers_layout(self.problem, inputs)
+        try:
+            output = fmha.memory_efficient_attention(q, k, v, attn_bias=bias)
+        except NotImplementedError as error:
+            raise Unsupported(f"none of xformers' operators takes this problem: {error}") from error
+        output = _suite_layout(self.problem, output)
+        return output if blind is None else output.masked_fill(blind, 0)
+
+    def _bias(self, inputs: AttentionInputs, attn_bias: Any) -> tuple[Any, Tensor | None]:
+        if inputs.mask is not None or inputs.bias is not None:
+            return biases.as_tensor(self.problem, inputs)
+        device = inputs.q.device
+        if device not in self.kept:
+            self.kept[device] = biases.structured(self.problem, attn_bias, device)
+        return self.kept[device], None
 
 
 def split_k(problem: AttentionProblem, inputs: AttentionInputs) -> Tensor:
     """The Triton split-K operator on CPU tensors, below the check that wants a CUDA device."""
     operator, arguments = _split_k_operator()
-    allowed, blind, bias = masks.allowed_pairs(problem, inputs), None, None
-    if allowed is not None:
-        allowed, blind = masks.open_blind_rows(allowed)
-        bias = torch.zeros_like(allowed, dtype=inputs.q.dtype).masked_fill_(~allowed, -torch.inf)
-        bias = bias.expand(problem.batch, problem.heads, -1, -1)
-        if problem.group_size > 1:  # (batch, kv_heads, group, seq_len, kv_len)
-            bias = bias.unflatten(1, (problem.n_kv_heads, problem.group_size))
+    bias, blind = biases.as_tensor(problem, inputs)
     q, k, v = _xformers_layout(problem, inputs)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "tl.make_block_ptr is deprecated")

@@ -43,7 +43,7 @@ def supports(problem: AttentionProblem, target: Target) -> Reason:
     """Why they cannot run that problem, or None."""
     if target.device == "cuda":
         return _cuda_supports(problem)
-    if problem.pass_ != "forward":
+    if problem.needs_gradients:
         return "its Triton split-K operator has no backward"
     if problem.dtype not in ("float16", "bfloat16"):
         return "its Triton split-K operator takes float16 and bfloat16"
@@ -57,9 +57,9 @@ def _cuda_supports(problem: AttentionProblem) -> Reason:
         return "its operators take float16, bfloat16 and float32"
     if problem.head_dim % 8:
         return f"head_dim {problem.head_dim} is not a multiple of 8"
-    if problem.causal and problem.causal_offset < 0:
-        return "bottom-right with more queries than keys leaves rows that see no key"
-    return None
+    from implementations.attention._xformers_biases import lacking
+
+    return lacking(problem)
 
 
 @implementation(
@@ -75,13 +75,16 @@ def xformers(problem: AttentionProblem) -> Callable[[AttentionInputs], Tensor]:
     """memory_efficient_attention on CUDA; on a CPU its Triton split-K operator, interpreted.
 
     Lefaudeux et al. 2022. On CUDA xformers dispatches among its operators: the kernel names of the row say
-    which ran. The split-K operator is causal through an additive bias of seq_len × kv_len.
+    which ran. Causal rule, window and packed lengths are its structured biases there, a mask is a tensor
+    bias; the split-K operator takes everything as an additive bias of seq_len × kv_len.
     """
     from implementations.attention import _xformers
 
+    on_cuda = _xformers.MemoryEfficient(problem)
+
     def attend(inputs: AttentionInputs) -> Tensor:
         if inputs.q.is_cuda:
-            return _xformers.memory_efficient(problem, inputs)
+            return on_cuda(inputs)
         return _xformers.split_k(problem, inputs)
 
     return attend
