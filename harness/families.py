@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.counting.grid import resized
@@ -37,7 +37,8 @@ def families(suite: Suite) -> Iterator[Family]:
         interpreted = lookup(name).runs_interpreted("cpu")
         pinned = _pinned(suite) if interpreted else {}
         lead = lead_variable(suite)
-        narrowed = replace(suite, implementations=(name,), axes=_settings(suite, lead) | pinned)
+        axes = _settings(suite, [lead] if interpreted else [lead, *suite.operation.counted_at])
+        narrowed = replace(suite, implementations=(name,), axes=axes | pinned)
         for group in narrowed.groups("cpu"):
             sizes = {lead: INTERPRETED_LENGTHS} if interpreted else _sizes(suite, lead, group.problem)
             for case in group.cases:
@@ -56,11 +57,11 @@ def lead_variable(suite: Suite) -> str:
     return swept[0] if swept else "n"
 
 
-def _settings(suite: Suite, lead: str) -> dict[str, tuple[Scalar, ...]]:
-    """The axes with one value of those that certificates vary themselves."""
+def _settings(suite: Suite, varied: Sequence[str]) -> dict[str, tuple[Scalar, ...]]:
+    """The axes with one value of those that certificates vary themselves, the lead first."""
     variables = suite.operation.variables
-    axes = {**suite.axes, variables[lead]: (INTERPRETED_LENGTHS[0],)}
-    for axis in (variables[variable] for variable in suite.operation.counted_at if variable != "n"):
+    axes = {**suite.axes, variables[varied[0]]: (INTERPRETED_LENGTHS[0],)}
+    for axis in (variables[variable] for variable in varied if variable != "n"):
         if len(axes.get(axis, ())) >= SWEPT:
             axes[axis] = axes[axis][:1]
     return axes

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from types import SimpleNamespace
 from typing import Any
 
 from harness.counting.certificates import Certificate, Uncertified, certify
@@ -44,27 +45,46 @@ def certify_interpreted(
 ) -> Found:
     """The same from real runs in Triton's interpreter, in a process that interprets.
 
-    Sizes should be multiples of the kernel's tiles.
+    Besides the whole traffic, that of each input tensor: `loaded_k`. Sizes should be multiples of the tiles.
     """
     from harness import passes
     from harness.counting import interpreter
 
-    def evaluate(at: Any) -> _Interpreted:
-        bound = passes.bind(at.pass_, implementation.prepare(at), at.inputs("cpu"))
+    grid = Grid(problem, sizes)
+    tensors = list(_tensors(grid.at(grid.points[0]).inputs("cpu")))
+
+    def evaluate(at: Any) -> object:
+        inputs = at.inputs("cpu")
+        bound = passes.bind(at.pass_, implementation.prepare(at), inputs)
         if at.pass_ == "backward":
             bound.call()  # builds the graph
-        return _Interpreted(interpreter.count(bound.call))
+        return _interpreted(interpreter.count(bound.call, _tensors(inputs)), tensors)
 
-    return _certify(implementation.name, INTERPRETED, Grid(problem, sizes), evaluate, touch)
+    units = INTERPRETED | {f"loaded_{name}": "B" for name in tensors}
+    found = _certify(implementation.name, units, grid, evaluate, touch)
+    return [one for one in found if not _never_loaded(one)]
 
 
-class _Interpreted:
-    """The interpreter's counts under the names of INTERPRETED."""
+def _never_loaded(one: Certificate | Uncertified) -> bool:
+    return isinstance(one, Certificate) and one.quantity.startswith("loaded_") and not one.polynomial.terms
 
-    def __init__(self, counts: Any) -> None:
-        self.flops, self.bytes = counts.dot_flops, counts.bytes_requested
-        self.bytes_loaded, self.bytes_stored = counts.bytes_loaded, counts.bytes_stored
-        self.exponentials = counts.exponentials
+
+def _tensors(inputs: Any) -> dict[str, Any]:
+    """The input tensors by name."""
+    named = {field.name: getattr(inputs, field.name) for field in fields(inputs)}
+    return {name: value for name, value in named.items() if hasattr(value, "data_ptr")}
+
+
+def _interpreted(counts: Any, tensors: Sequence[str]) -> object:
+    """The interpreter's counts under the names of the quantities."""
+    return SimpleNamespace(
+        flops=counts.dot_flops,
+        bytes=counts.bytes_requested,
+        bytes_loaded=counts.bytes_loaded,
+        bytes_stored=counts.bytes_stored,
+        exponentials=counts.exponentials,
+        **{f"loaded_{name}": counts.load_bytes.get(name, 0) for name in tensors},
+    )
 
 
 def _certify(name: str, units: Mapping[str, str], grid: Grid, evaluate: Evaluate, touch: Touch) -> Found:

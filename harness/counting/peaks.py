@@ -14,7 +14,7 @@ from itertools import product
 
 import numpy as np
 
-from harness.counting.certificates import Certificate, certify
+from harness.counting.certificates import HIGHEST_DEGREE, Certificate, certify
 from harness.counting.polynomial import NotPolynomial, Polynomial, Sizes
 
 
@@ -40,8 +40,8 @@ def certify_peak(
     least = max(one.least or 0 for one in found.values())
     for other in found.values():
         for rest in combinations:
-            ahead = _along(holder.polynomial, rest, minus=other.polynomial)
-            least = max(least, positive_from(ahead))
+            pairs = zip(_along(holder.polynomial, rest), _along(other.polynomial, rest), strict=True)
+            least = max(least, positive_from([held - taken for held, taken in pairs]))
     return replace(holder, conditions=conditions, least=_counted_from(holder.polynomial, live, least))
 
 
@@ -74,16 +74,11 @@ def _holder(found: Mapping[str, Certificate], combinations: Sequence[Sizes]) -> 
     return largest[0]
 
 
-def _along(polynomial: Polynomial, rest: Sizes, minus: Polynomial | None = None) -> list[Fraction]:
-    """Coefficients in the first variable, constant first, the others at these values; of the difference."""
-    coefficients = [Fraction(0)] * 5
-    for sign, part in ((1, polynomial), (-1, minus)):
-        for powers, coefficient in part.terms.items() if part else ():
-            value = coefficient * sign
-            for size, power in zip(rest, powers[1:], strict=True):
-                value *= size**power
-            coefficients[powers[0]] += value
-    return coefficients
+def _along(polynomial: Polynomial, rest: Sizes) -> list[Fraction]:
+    """Coefficients in the first variable, constant first, the others at these values."""
+    first, *others = polynomial.variables
+    alone = polynomial.restricted(first, dict(zip(others, rest, strict=True)))
+    return [alone.terms.get((power,), Fraction(0)) for power in range(HIGHEST_DEGREE + 1)]
 
 
 def _leading(coefficients: Iterable[Fraction]) -> list[Fraction]:

@@ -37,6 +37,17 @@ class Polynomial:
         index = self.variables.index(variable)
         return max((powers[index] for powers in self.terms), default=0)
 
+    def restricted(self, variable: str, rest: Mapping[str, int]) -> Polynomial:
+        """The polynomial of one variable, the others at these values. Raises KeyError for one not given."""
+        kept: dict[Sizes, Fraction] = {}
+        for powers, coefficient in self.terms.items():
+            by_name = dict(zip(self.variables, powers, strict=True))
+            power = (by_name.pop(variable, 0),)
+            for name, exponent in by_name.items():
+                coefficient *= rest[name] ** exponent
+            kept[power] = kept.get(power, Fraction(0)) + coefficient
+        return Polynomial((variable,), {power: value for power, value in kept.items() if value})
+
     def __str__(self) -> str:
         """As people write it: 4n² + 260n, highest powers first."""
         ordered = sorted(self.terms.items(), key=lambda item: (-sum(item[0]), [-power for power in item[0]]))

@@ -44,6 +44,7 @@ FORMS = {
     ("sdpa_flash", "depth"): "1",
     ("triton_flash", "flops"): "256n²",
     ("triton_flash", "bytes_stored"): "132n",  # n·d·b + 4n
+    ("triton_flash", "loaded_q"): "128n",  # n·d·b
 }
 
 
