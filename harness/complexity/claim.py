@@ -29,9 +29,10 @@ class Claim:
     growth is the claim's mean exponent over the sweep (a logarithm counts), interval that of the
     data's lead, slopes bound that of ln cost over half the sweep; above is the mean share
     at the largest size of terms that grow faster than the claim, ceiling the share that terms which
-    grow at least as fast could have. rival is the most probable other law. Of a count: changes says
-    between which sizes it takes on another regime, start is the first size of its last regime (None if
-    it has one regime), unproven the probability that this one has no size more than coefficients.
+    grow at least as fast could have; visible is the share from which a term may be the law. rival is
+    the most probable other law. Of a count: changes says between which sizes it takes on another
+    regime, start is the first size of its last regime (None if it has one regime), unproven the
+    probability that this one has no size more than coefficients.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Claim:
     sizes: int
     largest: float
     kind: str
+    visible: float
     changes: tuple[tuple[float, float], ...]
     start: float | None
     unproven: float
@@ -73,9 +75,13 @@ class Claim:
     @property
     def guard(self) -> float:
         """What drift of the cost per unit could add to or take from the exponent."""
-        irregular = self.kind == "count" and self.tau > REGULAR_TAU
-        drift = DRIFT["cpu_time" if irregular else self.kind]
+        drift = DRIFT["cpu_time" if self.irregular else self.kind]
         return float(np.log(drift) / np.log(self.range))
+
+    @property
+    def irregular(self) -> bool:
+        """A count that no law meets closely: padded, or between regimes."""
+        return self.kind == "count" and self.tau > REGULAR_TAU
 
     @property
     def overhead_only(self) -> bool:
@@ -113,6 +119,7 @@ def weigh(claimed: Law, posterior: Posterior, data: Summary) -> Claim:
         sizes=data.sizes.size,
         largest=float(data.sizes[-1]),
         kind=data.kind,
+        visible=mixture.mean(mixture.visible),
         changes=data.regimes.changes if data.kind == "count" else (),
         start=_start(posterior, data),
         unproven=_unproven(posterior, data),

@@ -29,6 +29,8 @@ PLATEAU_SLACK = 1.05
 SILENT_VARIANCE = 1e12
 #: A maximum of terms lies nowhere above the counts before its last regime, rounding aside.
 ROUNDING = 1e-9
+#: Lower-order terms of a count subtract at most this part of the lead, rounding aside.
+MOST_SUBTRACTED = 0.5 * (1 + 1e-6)
 #: Probability that a cost that changes regime keeps its leading term.
 SAME_LEAD = 0.5
 #: Relative fits are kept above this, so that a logarithm exists.
@@ -214,25 +216,23 @@ def _log_occam(structures: Structures, columns: Array, variance: Array, c: Array
 def _admissible(structures: Structures, data: Summary, columns: Array, c: Array) -> Bools:
     """Present terms have positive coefficients, regimes positive costs on both sides; shape (B, T).
 
-    Counts may subtract lower-order terms, up to the lead: a window of w pairs n*w - w^2/2 positions.
+    Counts may subtract lower-order terms, up to half the lead: a window of w pairs n*w - w^2/2 positions.
     """
     present = structures.present[:, None, :]
     regime = structures.is_regime[:, None]
     positive: Bools = np.asarray((c > 0) | ~present)
     if data.kind == "count":
-        positive[..., 1:] |= _may_subtract(structures, data)[:, None, None]
+        positive[..., 1:] |= np.isin(structures.kind, (SUM, TAIL))[:, None, None]
     positive[..., 2] |= regime & (c[..., 0] + c[..., 2] > 0)
     good = positive.all(axis=-1) & np.isfinite(c).all(axis=-1)
     heard = ~structures.silent(data.sizes)[:, None, :]
-    for part in (c, np.minimum(c, [np.inf, 0.0, 0.0])) if data.kind == "count" else (c,):
-        good &= (np.where(heard, part @ np.swapaxes(columns, 1, 2), 1.0)).min(axis=-1) > FLOOR
+    parts = [c]
+    if data.kind == "count":
+        parts.append(np.minimum(c, [np.inf, 0.0, 0.0]) * [1.0, *[1 / MOST_SUBTRACTED] * 2])
+        parts[1][..., 2] = np.where(regime, 0.0, parts[1][..., 2])
+    for part in parts:
+        good &= np.where(heard, part @ np.swapaxes(columns, 1, 2), 1.0).min(axis=-1) > FLOOR
     return np.asarray(good)
-
-
-def _may_subtract(structures: Structures, data: Summary) -> Bools:
-    """Sums, and tails with more sizes than coefficients: else nothing would speak for a subtraction (B,)."""
-    spare = (~structures.silent(data.sizes)).sum(axis=1) > structures.present.sum(axis=1)
-    return np.asarray((structures.kind == SUM) | ((structures.kind == TAIL) & spare))
 
 
 def _log_before_tail(structures: Structures, data: Summary, c: Array) -> Array:

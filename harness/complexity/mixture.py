@@ -16,6 +16,9 @@ from harness.complexity.summary import Summary
 
 #: A term is the law of a sweep if it makes up this share of the cost at the largest size.
 CLASS_SHARE = 0.10
+#: A count shows a term as soon as it is this many times what the curve misses the counts by, and
+#: exactly known counts show one of a thousandth.
+VISIBLE_TAUS, VISIBLE_SHARE = 10.0, 1e-3
 #: Predictions are validated up to two octaves beyond the sweep; from there on, 5 % more error per
 #: octave: the next cache level is not in the data.
 VALIDATED_OCTAVES, DRIFT_PER_OCTAVE = 2.0, 0.05
@@ -30,7 +33,8 @@ class Mixture:
     """N weighted curves with Gaussian coefficients.
 
     coefficients (N, 3), covariance (N, 3, 3) in the cost's unit; shares (N, 3) of the cost at the
-    largest size: lead, constant, lower term; law (N,) indexes NAMES.
+    largest size: lead, constant, lower term; visible (N,) is the share from which a term may be the law;
+    law (N,) indexes NAMES.
     """
 
     structures: Structures
@@ -39,6 +43,7 @@ class Mixture:
     coefficients: Array
     covariance: Array
     shares: Array
+    visible: Array
     law: Ints
 
     def mean(self, values: Array | Bools) -> float:
@@ -85,21 +90,21 @@ class Mixture:
         slack = np.where(free, 0.1, 1e-9)
         same = np.abs(degrees - degree[0] - LOG_DEGREE * degree[1]) <= slack
         share = (shares * same).sum(axis=1)
-        having = self.weight * (share >= CLASS_SHARE)
+        having = self.weight * (share >= self.visible)
         return float(having @ share / having.sum()) if having.sum() > 0 else 0.0
 
     def share_of_law(self, law: int) -> float:
         """Mean share at the largest size of the term that makes the law (an index of NAMES)."""
         chosen = self.weight * (self.law == law)
-        top = np.where(self.shares[:, 0] >= CLASS_SHARE, self.shares[:, 0], self.shares[:, 2])
-        top = np.where(top >= CLASS_SHARE, top, self.shares[:, 1])
+        top = np.where(self.shares[:, 0] >= self.visible, self.shares[:, 0], self.shares[:, 2])
+        top = np.where(top >= self.visible, top, self.shares[:, 1])
         return float(chosen @ top / chosen.sum()) if chosen.sum() > 0 else 0.0
 
     def probability_up_to(self, degree: tuple[float, int]) -> float:
         """Probability that the law grows no faster than the degree."""
         degrees, shares = self.degrees()
         least = degree[0] + LOG_DEGREE * degree[1] + 1e-9
-        faster = ((degrees > least) & (shares >= CLASS_SHARE)).any(axis=1)
+        faster = ((degrees > least) & (shares >= self.visible[:, None])).any(axis=1)
         return 1.0 - self.mean(np.asarray(faster))
 
     def probability_near(self, power: float, slack: float) -> float:
@@ -208,6 +213,7 @@ def _flatten(fit: Fitted, total: float, data: Summary) -> Mixture:
     rows, taus = np.nonzero(weight > NEGLIGIBLE)
     structures, c = fit.structures.take(rows), fit.coefficients[rows, taus]
     shares = term_shares(structures, c[:, None], data)[:, 0]
+    visible = visible_share(fit.taus[taus], data.kind)
     return Mixture(
         structures=structures,
         tau=fit.taus[taus],
@@ -215,8 +221,16 @@ def _flatten(fit: Fitted, total: float, data: Summary) -> Mixture:
         coefficients=c,
         covariance=_covariance(structures, c, fit.taus[taus], data),
         shares=shares,
-        law=_laws(structures, shares),
+        visible=visible,
+        law=_laws(structures, shares, visible),
     )
+
+
+def visible_share(tau: Array, kind: str) -> Array:
+    """Share of the cost from which a term may be the law, same shape as tau."""
+    if kind != "count":
+        return np.full(tau.shape, CLASS_SHARE)
+    return np.clip(VISIBLE_TAUS * tau, VISIBLE_SHARE, CLASS_SHARE)
 
 
 def _covariance(structures: Structures, c: Array, tau: Array, data: Summary) -> Array:
@@ -236,10 +250,10 @@ def _covariance(structures: Structures, c: Array, tau: Array, data: Summary) -> 
     return np.asarray(inverse * (present / peak)[:, :, None] * (present / peak)[:, None, :])
 
 
-def _laws(structures: Structures, shares: Array) -> Ints:
-    """The highest term with at least CLASS_SHARE of the cost at the largest size, as index of NAMES."""
+def _laws(structures: Structures, shares: Array, visible: Array) -> Ints:
+    """The highest term with a visible share of the cost at the largest size, as index of NAMES."""
     names = list(LAWS)
     lead = np.where(structures.law < 0, len(names), structures.law)
     lower = np.where(structures.lower == 1, names.index("n"), names.index("n^2"))
-    below = np.where(shares[:, 2] >= CLASS_SHARE, lower, names.index("1"))
-    return np.asarray(np.where(shares[:, 0] >= CLASS_SHARE, lead, below))
+    below = np.where(shares[:, 2] >= visible, lower, names.index("1"))
+    return np.asarray(np.where(shares[:, 0] >= visible, lead, below))

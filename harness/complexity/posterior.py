@@ -8,7 +8,7 @@ import numpy as np
 
 from harness.complexity.evidence import Fitted, fit_structures
 from harness.complexity.laws import Array
-from harness.complexity.mixture import NAMES, Mixture, mix, term_shares
+from harness.complexity.mixture import NAMES, Mixture, mix, term_shares, visible_share
 from harness.complexity.structures import (
     FREE_RANGE,
     Bools,
@@ -21,7 +21,7 @@ from harness.complexity.structures import (
 )
 from harness.complexity.summary import Summary
 
-#: Curves whose lead has a smaller share say little about its exponent.
+#: Curves of a time whose lead has a smaller share say little about its exponent.
 EXPONENT_SHARE = 0.30
 #: The grid of free powers: first pass, and when a cell of it is fine enough.
 COARSE_POWERS = np.linspace(*FREE_RANGE, 42)
@@ -129,7 +129,8 @@ def _interpolated(grid: Array, log_density: Array) -> tuple[Array, Array]:
 def _leading(fitted: Fitted, data: Summary) -> Bools:
     """Curves (B, T) whose lead has a visible share."""
     shares = term_shares(fitted.structures, fitted.coefficients, data)
-    return np.asarray(shares[..., 0] >= EXPONENT_SHARE)
+    least = visible_share(fitted.taus, data.kind) if data.kind == "count" else EXPONENT_SHARE
+    return np.asarray(shares[..., 0] >= least)
 
 
 def _log_density(fitted: Fitted, grid: Array, keep: Bools) -> Array:

@@ -18,10 +18,13 @@ REFUTE_AT = 0.01
 MAX_TAU = 0.08
 MAX_WIDTH_CONFIRM, MAX_WIDTH_REFUTE = 0.4, 0.8
 MIN_SHARE, HIDDEN_SHARE = 0.3, 0.02
+#: A count's faster terms must be so many times below what would be visible.
+VISIBLE_ABOVE = 10.0
 #: A regime that any curve would fit may not be this probable.
 MAX_UNPROVEN = 0.02
 #: What a reader is to do.
 WIDEN, ADD = "extend the range", "add sizes or extend the range"
+WHOLE = "take sizes that tiles and chunks divide, or extend the range"
 
 
 @dataclass(frozen=True)
@@ -81,12 +84,17 @@ def _doubts(claim: Claim) -> Iterator[str]:
     if claim.unproven > MAX_UNPROVEN:
         yield f"too few sizes follow the last change of regime{_changes(claim)}: {WIDEN}"
     if claim.tau > MAX_TAU and claim.kind == "count":
-        yield f"the counts lie {claim.tau:.0%} off every smooth law{_changes(claim)}: {ADD}"
+        yield f"the counts lie {claim.tau:.0%} off every smooth law{_changes(claim)}: {_more(claim)}"
     elif claim.tau > MAX_TAU:
         yield (
             f"the sizes lie {claim.tau:.0%} off every smooth law, more than their repeats explain: "
             "measure again on a quiet machine"
         )
+
+
+def _more(claim: Claim) -> str:
+    """What would decide: of a count that is off every law, sizes without padding."""
+    return WHOLE if claim.irregular else ADD
 
 
 def _changes(claim: Claim) -> str:
@@ -103,18 +111,36 @@ def _objections(claim: Claim, logarithms: bool) -> Iterator[str]:
     if claim.probability < claim.threshold:
         yield (
             f"{claim.name} has probability {claim.probability:.2f}, {claim.threshold:g} is needed; the "
-            f"most probable other law is {claim.rival} ({claim.rival_probability:.2f}): {ADD}"
+            f"most probable other law is {claim.rival} ({claim.rival_probability:.2f}): {_more(claim)}"
         )
-    if claim.share < MIN_SHARE:
+    if claim.share < _least_share(claim):
         yield f"this term is only {claim.share:.0%} of the cost at {end}: {WIDEN}"
-    if claim.growth == 0 and claim.above > HIDDEN_SHARE / 2:
+    if claim.above > _most_above(claim):
         yield (f"a growing term of about {claim.above:.1%} of the cost at {end} cannot be excluded: {WIDEN}")
+    if claim.kind == "count" and claim.log_power:
+        return  # no free power meets a logarithm: the exponents are those of curves that are ruled out
     if low < claim.growth - claim.tolerance or high > claim.growth + claim.tolerance:
-        yield f"{_measured(claim)} reaches beyond {claim.growth:.2f} ± {claim.tolerance:.2f}: {ADD}"
+        yield f"{_measured(claim)} reaches beyond {claim.growth:.2f} ± {claim.tolerance:.2f}: {_more(claim)}"
     if high - low > MAX_WIDTH_CONFIRM:
-        yield f"{_measured(claim)} is too wide an interval: {ADD}"
+        yield f"{_measured(claim)} is too wide an interval: {_more(claim)}"
     if claim.log_power and not logarithms:
         yield "a time cannot tell a logarithmic factor from drift: judge it by counts"
+
+
+def _least_share(claim: Claim) -> float:
+    """Share of the cost at the largest size that a law must have; counts show smaller ones."""
+    return claim.visible if claim.kind == "count" else MIN_SHARE
+
+
+def _most_above(claim: Claim) -> float:
+    """Share that terms of faster growth may have under a confirmed law.
+
+    A time's constant is confirmed only if hardly anything grows: launch overhead is not O(1).  Of a
+    count every term is known as well as the count itself.
+    """
+    if claim.kind == "count":
+        return claim.visible / VISIBLE_ABOVE
+    return HIDDEN_SHARE / 2 if claim.growth == 0 else 1.0
 
 
 def _contradiction(claim: Claim) -> str | None:
@@ -123,7 +149,7 @@ def _contradiction(claim: Claim) -> str | None:
     doubtful = any(_doubts(claim)) or high - low > MAX_WIDTH_REFUTE or claim.overhead_only
     if doubtful or claim.probability > REFUTE_AT:
         return None
-    if min(low, claim.slopes[0]) > claim.growth + claim.guard and claim.above >= MIN_SHARE:
+    if min(low, claim.slopes[0]) > claim.growth + claim.guard and claim.above >= _least_share(claim):
         return f"grows faster: {_measured(claim)} against {claim.growth:.2f}, {_over(claim)}"
     if max(high, claim.slopes[1]) < claim.growth - claim.guard and claim.ceiling < HIDDEN_SHARE:
         return (
@@ -143,10 +169,13 @@ def _upper(claim: Claim) -> tuple[str, str]:
         return INCONCLUSIVE, doubt
     if claim.probability_below < claim.threshold:
         faster = 1 - claim.probability_below
-        return INCONCLUSIVE, f"it grows faster than {claim.name} with probability {faster:.2f}: {ADD}"
-    if claim.above > HIDDEN_SHARE:
+        return (
+            INCONCLUSIVE,
+            f"it grows faster than {claim.name} with probability {faster:.2f}: {_more(claim)}",
+        )
+    if claim.above > min(HIDDEN_SHARE, _most_above(claim)):
         hidden = f"terms that grow faster than {claim.name} may be {claim.above:.1%} of the cost"
         return INCONCLUSIVE, f"{hidden} at n = {claim.largest:g}: {WIDEN}"
     if high > limit:
-        return INCONCLUSIVE, f"{_measured(claim)} reaches above {limit:.2f}: {ADD}"
+        return INCONCLUSIVE, f"{_measured(claim)} reaches above {limit:.2f}: {_more(claim)}"
     return CONFIRMED, f"{_measured(claim)}, at most {limit:.2f}, {_over(claim)}"
