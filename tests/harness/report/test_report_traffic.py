@@ -14,7 +14,7 @@ from harness.counting.polynomial import Polynomial, Sizes
 from harness.report.grid import Cell
 from harness.report.records import Records, arrange
 from harness.report.traffic import figure, table, tiled
-from harness.types import Case
+from harness.types import Case, Scalar
 from tests.harness.report import synthetic
 
 blocks = st.sampled_from([16, 32, 64, 128])
@@ -28,7 +28,9 @@ def loaded(tensor: str, square: Fraction) -> Certificate:
 
 def family(m: int, n: int, d: int, more: int = 0, **axes: Any) -> CertifiedFamily:
     """K and V are each read once a tile of m queries, in two bytes a number."""
-    problem = {"head_dim": d, "dtype": "float16", "causal": False, "pass": "forward", "seq_len": 128}
+    problem: dict[str, Scalar] = {
+        "head_dim": d, "dtype": "float16", "causal": False, "pass": "forward", "seq_len": 128,
+    }  # fmt: skip
     case = Case(f"flash:{m}x{n}", "attention", "cpu", {**problem, **axes})
     square = Fraction(2 * d, m)
     return CertifiedFamily(case, ("heads",), (loaded("k", square + more), loaded("v", square)), {})
