@@ -31,7 +31,7 @@ def family(m: int, n: int, d: int, more: int = 0, **axes: Any) -> CertifiedFamil
     problem: dict[str, Scalar] = {
         "head_dim": d, "dtype": "float16", "causal": False, "pass": "forward", "seq_len": 128,
     }  # fmt: skip
-    case = Case(f"flash:{m}x{n}", "attention", "cpu", {**problem, **axes})
+    case = Case(f"flash:{m}x{n}", "attention", "cpu", problem | axes)
     square = Fraction(2 * d, m)
     return CertifiedFamily(case, ("heads",), (loaded("k", square + more), loaded("v", square)), {})
 
@@ -39,7 +39,9 @@ def family(m: int, n: int, d: int, more: int = 0, **axes: Any) -> CertifiedFamil
 def naive(d: int) -> CertifiedFamily:
     terms: dict[Sizes, Fraction] = {(2, 0, 1): Fraction(8), (1, 1, 1): Fraction(12)}
     found = Certificate("naive", "bytes", "B", Polynomial(("n", "d", "heads"), terms), "", (), ())
-    problem = {"head_dim": d, "dtype": "float16", "causal": False, "pass": "forward"}
+    problem: dict[str, Scalar] = {
+        "head_dim": d, "dtype": "float16", "causal": False, "pass": "forward",
+    }  # fmt: skip
     return CertifiedFamily(Case("naive", "attention", "cpu", problem), (), (found,), {})
 
 
