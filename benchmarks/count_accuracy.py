@@ -120,9 +120,9 @@ def programs(seed: int, reps: int) -> Iterator[tuple[Program, Array]]:
         for rep in range(reps):
             rng = np.random.default_rng([seed, number, rep])
             steps_up = np.arange(int(rng.integers(6, 11)))
-            start, ratio = 2.0 ** rng.integers(4, 8), 2.0
+            start, ratio = float(2 ** rng.integers(4, 8)), 2.0
             if rep % 2:
-                start, ratio = float(rng.integers(17, 200)), rng.uniform(1.4, 2.4)
+                start, ratio = float(rng.integers(17, 200)), float(rng.uniform(1.4, 2.4))
             sizes = np.round(start * ratio**steps_up)
             yield make(rng, sizes), sizes
 
