@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from harness.format import quantity
 from harness.report.tables import ComplexityRow, Exponent, complexity_table
@@ -29,7 +31,7 @@ def show_table(run_folder: Path, console: Console, *, as_json: bool, strict: boo
     if as_json:
         print(json.dumps([asdict(row) for row in table.rows], allow_nan=False, ensure_ascii=False))
     else:
-        console.print(_drawn(table.rows))
+        _show(table.rows, console)
         for words in (table.checked, *table.left_out):
             if words:
                 console.print(words)
@@ -37,29 +39,47 @@ def show_table(run_folder: Path, console: Console, *, as_json: bool, strict: boo
         raise Refuted("; ".join(_sentence(row) for row in refuted))
 
 
-def _drawn(rows: Sequence[ComplexityRow]) -> Table:
-    drawn = Table(
-        "implementation", "quantity", "in", "claimed", "counted", "measured", "verdict", "at 4×", "why"
-    )
+def _show(rows: Iterable[ComplexityRow], console: Console) -> None:
+    """One block for each implementation and setting: the quantities, then the reasons. It fits 80 columns."""
+    for (implementation, where), found in groupby(rows, key=lambda row: (row.implementation, _where(row))):
+        members = list(found)
+        console.print(Text.assemble((implementation, "bold"), f"  {where}"), soft_wrap=True)
+        console.print(_drawn(members))
+        for row in members:
+            console.print(Text(f" {row.quantity}: {row.reason}"), soft_wrap=True)
+        console.print()
+
+
+def _where(row: ComplexityRow) -> str:
+    return f"in {row.variable}; {row.setting}" if row.setting else f"in {row.variable}"
+
+
+def _drawn(rows: Iterable[ComplexityRow]) -> Table:
+    drawn = Table(box=None)
+    for head in ("quantity", "claimed", "counted", "measured", "verdict", "at 4×"):
+        drawn.add_column(head, no_wrap=True)
     for row in rows:
-        where = f"{row.variable}; {row.setting}" if row.setting else row.variable
         drawn.add_row(
-            row.implementation,
             row.quantity,
-            where,
             row.claim or "–",
-            row.polynomial or _exponent(row.counted),
+            _power(row) if row.polynomial else _exponent(row.counted),
             _exponent(row.measured),
             row.word,
             _prediction(row),
-            row.reason,
         )
     return drawn
+
+
+def _power(row: ComplexityRow) -> str:
+    """The exact power; the polynomial stands among the reasons."""
+    return f"{row.counted.value:g} exactly" if row.counted else "–"
 
 
 def _exponent(exponent: Exponent | None) -> str:
     if exponent is None:
         return "–"
+    if exponent.high - exponent.low < 0.005:
+        return f"{exponent.value:.2f}"
     return f"{exponent.value:.2f} [{exponent.low:.2f}, {exponent.high:.2f}]"
 
 

@@ -35,6 +35,11 @@ def bench(*arguments: object, expect: int = 0) -> subprocess.CompletedProcess[st
     return done
 
 
+def first(shown: str, quantity: str) -> str:
+    """The first row of a quantity."""
+    return next(line for line in shown.splitlines() if line.strip().startswith(quantity))
+
+
 def strict(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
@@ -59,10 +64,11 @@ def _write(folder: Path, laws: dict[str, dict[str, str]]) -> Path:
 
 def test_the_table_shows_claim_exponent_and_verdict(run_folder: Path) -> None:
     shown = bench("table", run_folder).stdout
-    row = next(line for line in shown.splitlines() if "naive" in line and "time" in line)
+    row = first(shown, "time")
     for words in ("n^2", "2.00", "confirmed"):
         assert words in row
-    # The table has columns of a fixed width; the sentence below it is whole.
+    table = [line for line in shown.splitlines() if line.startswith((" quantity", " time ", " peak memory "))]
+    assert max(map(len, table)) <= 80
     assert "No peak arithmetic and bandwidth are known for Example CPU" in shown
 
 
@@ -109,8 +115,7 @@ def test_an_impossible_time_is_called_so(tmp_path: Path) -> None:
     rows = [flat(r) for r in synthetic.rows(cards=synthetic.CARDS[:1], fail=False)]
     folder = synthetic.write(tmp_path / "run", run, rows)
     shown = bench("table", folder).stdout
-    row = next(line for line in shown.splitlines() if "naive" in line and "time" in line)
-    assert "impossible" in row
+    assert "impossible" in first(shown, "time")
     assert "Times were held against the peaks of NVIDIA H200" in shown
     (time,) = [r for r in json.loads(bench("table", folder, "--json").stdout) if r["quantity"] == "time"]
     assert time["word"] == "impossible"
