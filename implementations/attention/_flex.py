@@ -20,7 +20,12 @@ from implementations.registry import Reason, Unsupported
 #: Variants of one compiled function (dtypes, masks, on CUDA shapes) before torch refuses another.
 MOST_VARIANTS = 256
 
-Run = Callable[[Tensor, Tensor, Tensor, Any, bool], Tensor]
+#: (q, k, v, block mask, score modification, whether heads are shared) -> output.
+Run = Callable[[Tensor, Tensor, Tensor, Any, "Rule | None", bool], Tensor]
+#: (batch, head, query, key) -> whether the pair is let through, or what is added to its score.
+Read = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+#: (score, batch, head, query, key) -> score.
+Rule = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 @functools.cache
@@ -53,22 +58,36 @@ def _import_compiler() -> None:
         importlib.import_module("torch._inductor.compile_fx")
 
 
+def _attend(q: Tensor, k: Tensor, v: Tensor, block_mask: Any, score: Rule | None, shared: bool) -> Tensor:
+    from torch.nn.attention.flex_attention import flex_attention
+
+    output = flex_attention(q, k, v, score_mod=score, block_mask=block_mask, enable_gqa=shared)
+    assert isinstance(output, Tensor)
+    return output
+
+
 @functools.cache
 def compiled(dynamic: bool) -> Run:
     """flex_attention compiled for any shape or for each; one variant too many is an error, never eager."""
+    _allow_variants()
+    run: Run = torch.compile(_attend, dynamic=dynamic, fullgraph=True)
+    return run
+
+
+@functools.cache
+def uncompiled() -> Run:
+    """flex_attention as it runs without torch.compile, without its advice to compile it."""
+    _allow_variants()
+    flex = importlib.import_module("torch.nn.attention.flex_attention")
+    flex._WARNINGS_SHOWN.add("flex_attention_performance")
+    return _attend
+
+
+def _allow_variants() -> None:
     _import_compiler()
     import torch._dynamo
-    from torch.nn.attention.flex_attention import flex_attention
 
     torch._dynamo.config.recompile_limit = MOST_VARIANTS
-
-    def attend(q: Tensor, k: Tensor, v: Tensor, block_mask: Any, enable_gqa: bool) -> Tensor:
-        output = flex_attention(q, k, v, block_mask=block_mask, enable_gqa=enable_gqa)
-        assert isinstance(output, Tensor)
-        return output
-
-    run: Run = torch.compile(attend, dynamic=dynamic, fullgraph=True)
-    return run
 
 
 def refuse_fake(tensor: Tensor) -> None:
@@ -77,35 +96,80 @@ def refuse_fake(tensor: Tensor) -> None:
         raise Unsupported("compiled code cannot be followed on fake tensors")
 
 
-def causal_blocks(problem: AttentionProblem, device: torch.device) -> Any:
-    """The block mask of either causal alignment."""
-    offset = problem.causal_offset
+class Masks:
+    """The block masks of a problem.
 
-    def causal(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        return key <= query + offset
+    That of the causal rule, the window and the lengths is built once, as users keep theirs from layer to
+    layer; one that depends on a mask among the inputs is built, and measured, in every call.
+    """
 
-    return _block_mask(causal, None, None, problem, device)
+    def __init__(self, problem: AttentionProblem) -> None:
+        self.problem = problem
+        self.kept: dict[torch.device, Any] = {}
+
+    def of(self, inputs: AttentionInputs) -> Any:
+        """The block mask to call flex_attention with; None when every query sees every key."""
+        device = inputs.q.device
+        if inputs.mask is None:
+            if device not in self.kept:
+                self.kept[device] = _blocks(self.problem, device, None)
+            return self.kept[device]
+        return _blocks(self.problem, device, inputs.mask)
 
 
-def masked_blocks(problem: AttentionProblem, inputs: AttentionInputs) -> Any:
-    """The block mask of the inputs' mask, together with the causal rule."""
-    allowed = masks.allowed_pairs(problem, inputs)
-    assert allowed is not None
-    full = allowed.expand(problem.batch, problem.heads, problem.seq_len, problem.n_keys)
+def _blocks(problem: AttentionProblem, device: torch.device, mask: Tensor | None) -> Any:
+    from torch.nn.attention.flex_attention import and_masks, create_block_mask
 
-    def allows(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        return full[batch, head, query, key]
+    rules = _rules(problem, device)
+    batch = heads = None
+    if mask is not None:
+        rules.append(_reader(mask))
+        batch = problem.batch if mask.dim() > 3 and mask.shape[-4] > 1 else None
+        heads = problem.heads if mask.dim() > 2 and mask.shape[-3] > 1 else None
+    if not rules:
+        return None
+    return create_block_mask(
+        and_masks(*rules), batch, heads, problem.seq_len, problem.n_keys, device=device.type
+    )
 
-    return _block_mask(allows, problem.batch, problem.heads, problem, inputs.q.device)
+
+def _rules(problem: AttentionProblem, device: torch.device) -> list[Read]:
+    """Causal rule, window and lengths."""
+    offset, window = problem.causal_offset, problem.window
+    rules: list[Read] = []
+    if masks.sees_everything(problem):
+        return rules
+    if problem.causal:
+        rules.append(lambda batch, head, query, key: key <= query + offset)
+    if window is not None:
+        rules.append(lambda batch, head, query, key: key > query + (offset - window))
+        if not problem.causal:
+            rules.append(lambda batch, head, query, key: key < query + (offset + window))
+    if problem.lengths is not None:
+        numbers = masks.sequence_numbers(problem, device)
+        rules.append(lambda batch, head, query, key: numbers[query] == numbers[key])
+    return rules
 
 
-def _block_mask(
-    rule: Callable[..., Tensor],
-    batch: int | None,
-    heads: int | None,
-    problem: AttentionProblem,
-    device: torch.device,
-) -> Any:
-    from torch.nn.attention.flex_attention import create_block_mask
+def _reader(tensor: Tensor) -> Read:
+    """Reads what is broadcastable to (batch, heads, seq_len, kv_len), along the dimensions that it has."""
+    wide = [place for place, size in enumerate(tensor.shape, start=4 - tensor.dim()) if size > 1]
+    values = tensor.squeeze()
 
-    return create_block_mask(rule, batch, heads, problem.seq_len, problem.n_keys, device=device.type)
+    def read(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        indices = (batch, head, query, key)
+        return values[tuple(indices[place] for place in wide)]
+
+    return read
+
+
+def score_rule(inputs: AttentionInputs) -> Rule | None:
+    """Adds the inputs' bias to the scores; None without one."""
+    if inputs.bias is None:
+        return None
+    read = _reader(inputs.bias)
+
+    def add(score: Tensor, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        return score + read(batch, head, query, key)
+
+    return add

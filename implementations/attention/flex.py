@@ -1,9 +1,9 @@
-"""PyTorch's flex_attention, compiled."""
+"""PyTorch's flex_attention, compiled and not."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from implementations.attention.problem import AttentionInputs, AttentionProblem
 from implementations.registry import Reason, Target, Unsupported, implementation
@@ -23,10 +23,17 @@ def available(target: Target) -> Reason:
     return _flex.missing_for_gpu()
 
 
+def supports_eager(problem: AttentionProblem, target: Target) -> Reason:
+    """Why flex_attention cannot run that problem in any way, or None."""
+    if target.device == "cpu" and problem.needs_gradients:
+        return "flex_attention has no backward on the CPU"
+    return None
+
+
 def supports(problem: AttentionProblem, target: Target) -> Reason:
     """Why the compiled kernel cannot run that problem, or None."""
-    if target.device == "cpu" and problem.pass_ != "forward":
-        return "flex_attention has no backward on the CPU"
+    if reason := supports_eager(problem, target):
+        return reason
     if problem.dtype == "float64":
         return "flex_attention compiles for float16, bfloat16 and float32"
     if target.device == "cuda" and problem.head_dim < 16:
@@ -45,26 +52,44 @@ def supports(problem: AttentionProblem, target: Target) -> Reason:
 def flex(problem: AttentionProblem) -> Callable[[AttentionInputs], Tensor]:
     """flex_attention (Dong et al. 2024), compiled by torch.compile; masks skip whole blocks.
 
-    Compiled for any length on the CPU, where a compilation costs seconds, and for each shape on CUDA.
+    Where a compilation costs seconds, on the CPU, it is compiled for any length, but with windows, lengths or
+    masks, like everything on CUDA, for each shape. Causal rule, window and lengths are block masks built
+    before the measurement; a boolean or padding mask is made a block mask within the call, and an additive
+    one modifies the scores.
     """
     from implementations.attention import _flex
-    from implementations.attention import _masks as masks
 
-    causal = not masks.sees_everything(problem)
-    blocks: dict[str, Any] = {}
+    blocks, plain = _flex.Masks(problem), not problem.beyond_causal()
 
     def attend(inputs: AttentionInputs) -> Tensor:
         _flex.refuse_fake(inputs.q)
-        if inputs.q.device.type == "cpu" and inputs.q.stride(-1) != 1:
+        on_cpu = inputs.q.device.type == "cpu"
+        if on_cpu and inputs.q.stride(-1) != 1:
             raise Unsupported("flex_attention: the inner stride is not 1")
-        device = inputs.q.device.type
-        if device not in blocks and causal:
-            blocks[device] = _flex.causal_blocks(problem, inputs.q.device)
-        block_mask = blocks.get(device)
-        if inputs.mask is not None:
-            block_mask = _flex.masked_blocks(problem, inputs)
-        # For any shape, the C++ generated for a mask that is a tensor does not compile (torch 2.13).
-        run = _flex.compiled(dynamic=device == "cpu" and inputs.mask is None)
-        return run(inputs.q, inputs.k, inputs.v, block_mask, problem.group_size > 1)
+        # For any length, the C++ that torch 2.13 generates for other masks does not always compile.
+        any_length = on_cpu and plain and inputs.mask is None and inputs.bias is None
+        run = _flex.compiled(dynamic=any_length)
+        shared = problem.group_size > 1
+        return run(inputs.q, inputs.k, inputs.v, blocks.of(inputs), _flex.score_rule(inputs), shared)
+
+    return attend
+
+
+@implementation(
+    "flex_eager",
+    operation="attention",
+    exact=True,
+    laws={"time": "batch*heads*n^2*d", "memory": "batch*heads*n^2"},
+    supports=supports_eager,
+)
+def flex_eager(problem: AttentionProblem) -> Callable[[AttentionInputs], Tensor]:
+    """flex_attention without torch.compile: the formula with the whole matrix in float32, masks by block."""
+    from implementations.attention import _flex
+
+    run, blocks = _flex.uncompiled(), _flex.Masks(problem)
+
+    def attend(inputs: AttentionInputs) -> Tensor:
+        shared = problem.group_size > 1
+        return run(inputs.q, inputs.k, inputs.v, blocks.of(inputs), _flex.score_rule(inputs), shared)
 
     return attend

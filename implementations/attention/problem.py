@@ -151,6 +151,11 @@ class AttentionProblem:
         return self.n_keys - self.seq_len if self.alignment == "bottom_right" else 0
 
     @property
+    def needs_gradients(self) -> bool:
+        """Whether the pass goes backward."""
+        return self.pass_ not in ("forward", "decode")
+
+    @property
     def cu_seqlens(self) -> tuple[int, ...] | None:
         """Where packed sequences begin, and their total: (0, 100, 137, 649); None without `lengths`."""
         if self.lengths is None:

@@ -35,6 +35,7 @@ pytestmark = pytest.mark.skipif(_flex.missing_for_cpu() is not None, reason=str(
         ({"seq_len": 2, "kv_len": 5, "causal": True}, 2e-6),
         ({"seq_len": 5, "kv_len": 2, "causal": True}, 2e-6),
         ({"seq_len": 5, "kv_len": 2, "causal": True, "alignment": "top_left"}, 2e-6),
+        ({"lengths": "5+1+17", "heads": 4, "kv_heads": 2, "causal": True, "window": 3}, 2e-6),
         ({"seq_len": 40, "heads": 6, "kv_heads": 2, "dtype": "bfloat16"}, 1e-2),
     ],
     ids=str,
@@ -62,7 +63,8 @@ def inside_nan(inputs: AttentionInputs) -> AttentionInputs:
 
 
 def test_a_row_that_sees_nothing_is_zero(oracle: Oracle, run: Runner, distance: Distance) -> None:
-    problem = AttentionProblem(seq_len=6, kv_len=10, heads=2, head_dim=8)
+    """With an additive mask besides, which its compiled scores are to hold."""
+    problem = AttentionProblem(seq_len=6, kv_len=10, heads=2, head_dim=8, mask="additive")
     mask = torch.rand(1, 2, 6, 10, generator=torch.Generator().manual_seed(1)) > 0.3
     mask[:, :, 5] = False
     inputs = replace(problem.inputs("cpu"), mask=mask)
@@ -70,6 +72,20 @@ def test_a_row_that_sees_nothing_is_zero(oracle: Oracle, run: Runner, distance: 
     assert results is not None
     assert distance(results[0], oracle(problem, inputs)[0]) < 2e-6
     assert (results[0][:, :, 5] == 0).all()
+
+
+def test_block_masks_of_rules_are_kept_and_those_of_masks_are_not() -> None:
+    """Other numbers may lie in the same mask at the next call; a rule stays what it is."""
+    problem = AttentionProblem(seq_len=200, batch=2, window=9, mask="padding")
+    inputs = problem.inputs("cpu")
+    blocks = _flex.Masks(problem)
+    assert inputs.mask is not None
+    before = blocks.of(inputs).to_dense().clone()
+    inputs.mask.fill_(False)
+    assert before.any()
+    assert not blocks.of(inputs).to_dense().any()
+    ruled = replace(inputs, mask=None)
+    assert blocks.of(ruled) is blocks.of(ruled)
 
 
 @pytest.mark.parametrize(
