@@ -66,27 +66,42 @@ def run(
 
 @app.command()
 def report(
-    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A folder that `bench run` wrote.")],
+    run_folders: Annotated[
+        list[Path], typer.Argument(metavar="RUN…", help="Folders that `bench run` wrote.", show_default=False)
+    ],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="The page; reports/RUN.html by default.")
     ] = None,
     figures: Annotated[
         Path | None, typer.Option(help="Also write each figure as SVG, PDF and PNG into this folder.")
     ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(help="Also write a summary for a CI step, the most severe first.")
+    ] = None,
+    csv: Annotated[Path | None, typer.Option(help="Also write every stored number as CSV.")] = None,
 ) -> None:
-    """Write the page of a run."""
-    _write_report(run_folder, output or Path("reports") / f"{run_folder.resolve().name}.html")
+    """Write the page of a run; of several runs on one page, overlaid where they share a machine."""
+    _write_report(run_folders, output or Path("reports") / f"{_page_name(run_folders)}.html")
+    from harness.report import csv_to, figures_to, markdown_to
+
     if figures is not None:
-        from harness.report import figures_to
-
-        written = figures_to(run_folder, figures)
+        written = figures_to(run_folders, figures)
         console.print(f"figures: {len(written)} files in {figures}", soft_wrap=True)
+    for kind, write, path in (("summary", markdown_to, markdown), ("rows", csv_to, csv)):
+        if path is not None:
+            write(run_folders, path)
+            console.print(f"{kind}: {path}", soft_wrap=True)
 
 
-def _write_report(run_folder: Path, output: Path) -> None:
+def _page_name(run_folders: list[Path]) -> str:
+    more = f"-and-{len(run_folders) - 1}-more" if len(run_folders) > 1 else ""
+    return f"{run_folders[0].resolve().name}{more}"
+
+
+def _write_report(run_folders: Path | list[Path], output: Path) -> None:
     from harness.report import render
 
-    render(run_folder, output)
+    render(run_folders, output)
     console.print(f"report: {output}", soft_wrap=True)
 
 

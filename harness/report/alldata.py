@@ -40,6 +40,11 @@ def frame(records: Records) -> pd.DataFrame:
     return pd.DataFrame([_flat(result) for result in records.results])
 
 
+def csv(records: Records) -> str:
+    """Those rows as a CSV file."""
+    return str(frame(records).to_csv(index=False, lineterminator="\n"))
+
+
 def _flat(result: Result) -> dict[str, object]:
     case = result.case
     row: dict[str, object] = {"implementation": case.implementation, "operation": case.operation}
@@ -69,11 +74,17 @@ def table(records: Records) -> Grid:
     return Grid(
         f"All {len(records.results)} cases",
         head,
-        tuple(_row(r, axes, metrics, scales) for r in records.results),
+        tuple(_row(r, axes, metrics, scales) for r in sorted(records.results, key=_standing)),
         columns(head, *heads, *([records.sweep] if records.sweep else [])),
         key="data-table",
         picks=columns(head, "implementation", *axes, "status"),
     )
+
+
+def _standing(result: Result) -> int:
+    """What was measured first, then what went wrong, then what was not tried."""
+    untried = result.status in (Status.UNSUPPORTED, Status.SKIPPED)
+    return 2 if untried else int(result.status is not Status.OK)
 
 
 def shown_metrics(records: Records) -> Sequence[str]:
@@ -106,8 +117,7 @@ def _row(
 def downloads(records: Records) -> tuple[Download, ...]:
     """Every stored number but the raw samples: CSV, and JSON unless the run is large."""
     name = str(records.run.suite.get("name", "run"))
-    csv = frame(records).to_csv(index=False, lineterminator="\n")
-    links = [_download(f"{name}.csv", "text/csv", csv, "CSV")]
+    links = [_download(f"{name}.csv", "text/csv", csv(records), "CSV")]
     if len(records.results) <= LARGE:
         rows = [{k: v for k, v in _flat(r).items() if v is not None} for r in records.results]
         text = json.dumps(rows, allow_nan=False, ensure_ascii=False, separators=(",", ":"))

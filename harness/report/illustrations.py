@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -31,7 +31,7 @@ class Figure:
 class Drawings:
     """What a page draws.
 
-    overview  time and memory at the first setting: what a reader sees first
+    overview  what a reader sees first
     undrawn   in words, what there was no room for
     """
 
@@ -58,8 +58,7 @@ def drawings(records: Records) -> Drawings:
     """The figures of a page, as data."""
     drawn, undrawn = charts.charts(records)
     costs = [chart for chart in drawn if chart.metric not in charts.ERRORS]
-    first = [chart for chart in costs if chart.setting == costs[0].setting]
-    overview = [chart for chart in first if chart.metric in (records.time, records.memory)]
+    overview = _overview(records, costs)
     return Drawings(
         overview=tuple(overview),
         choose=planes.pareto(records),
@@ -71,6 +70,13 @@ def drawings(records: Records) -> Drawings:
         ),
         undrawn=undrawn,
     )
+
+
+def _overview(records: Records, costs: Sequence[Chart]) -> list[Chart]:
+    """Time and memory at the first setting; of several machines the time on each."""
+    settings = list(dict.fromkeys(chart.setting for chart in costs))[: max(1, len(records.machines))]
+    metrics = (records.time,) if records.machines else (records.time, records.memory)
+    return [chart for chart in costs if chart.setting in settings and chart.metric in metrics]
 
 
 def drawn(some: Iterable[Drawing]) -> list[Figure]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,39 +22,48 @@ from harness.report import (
     headline,
     illustrations,
     outcomes,
+    runs,
     sections,
-    units,
 )
-from harness.report.glossary import GLOSSARY
-from harness.report.grid import NUMERIC_CSS, capped
-from harness.report.impossible import marked
-from harness.report.records import Records, arrange, words
+from harness.report.facts import facts
+from harness.report.grid import NUMERIC_CSS, Grid, capped
+from harness.report.impossible import checked
+from harness.report.records import Records
+from harness.report.runs import Source
 from harness.report.tables import tabulate
-from harness.store import read_certificates, read_rows, read_run
-from harness.types import Result, Run, Scalar
+from harness.types import Result, Run
 
-#: Facts of a device that stand at the top of the page where they are known.
-HEADLINES = ("driver", "cuda", "sm_clock_max_mhz", "memory_clock_max_mhz", "power_cap_w", "threads")
 _HERE = Path(__file__).parent
 #: Rows that a derived table shows; beyond them a reader filters the full data instead.
 MOST = 250
 
 
-def render(run_folder: Path, output: Path) -> None:
-    """Write the page of a run folder. Raises UnreadableRun."""
-    html = page(read_run(run_folder), read_rows(run_folder), read_certificates(run_folder))
+def render(run_folders: Path | Sequence[Path], output: Path) -> None:
+    """Write the page of one run folder or several. Raises UnreadableRun, and BenchError if one is twice."""
+    folders = [run_folders] if isinstance(run_folders, Path) else run_folders
+    html = page_of(runs.read(folders))
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(html, "utf-8")
 
 
 def page(run: Run, rows: Iterable[Result], certified: Iterable[CertifiedFamily] = ()) -> str:
     """The page of a run: a pure function, the same bytes for the same input."""
-    records = marked(arrange(run, rows, certified))
+    return page_of([Source("", run, tuple(rows), tuple(certified))])
+
+
+def page_of(sources: Sequence[Source], regressions: Sequence[Grid] = ()) -> str:
+    """The page of several runs; `regressions`: tables of a comparison with a baseline, the worst first."""
+    records = runs.combined(sources)
     script = Markup((_HERE / "script.js").read_text("utf-8"))
     style = Markup((_HERE / "style.css").read_text("utf-8") + NUMERIC_CSS)
     template = _environment().get_template("template.html")
     return template.render(
-        script=script, style=style, policy=_policy(script), **_content(records), **_facts(records)
+        script=script,
+        style=style,
+        policy=_policy(script),
+        regressions=regressions,
+        **_content(records, sources),
+        **facts(records, sources),
     )
 
 
@@ -78,7 +87,7 @@ def _policy(script: str) -> str:
     )
 
 
-def _content(records: Records) -> Mapping[str, Any]:
+def _content(records: Records, sources: Sequence[Source]) -> Mapping[str, Any]:
     """What was found, as tables, figures and sentences."""
     growth = tabulate(records)
     choices = choice.fastest(records)
@@ -90,7 +99,7 @@ def _content(records: Records) -> Mapping[str, Any]:
         "growth": sections.complexity(records, growth, ("time", "peak memory")),
         "counts": sections.complexity(records, growth, ("FLOPs", "bytes")),
         "growth_left_out": growth.left_out,
-        "growth_checked": growth.checked,
+        "growth_checked": " ".join(filter(None, dict.fromkeys(checked(s.records) for s in sources))),
         "impossible": capped(choosing.impossible(records), MOST),
         "fastest": capped(choosing.fastest(records, choices), MOST),
         "crossovers": capped(choosing.crossovers(records, crossings), MOST),
@@ -109,63 +118,3 @@ def _content(records: Records) -> Mapping[str, Any]:
         "large": len(records.results) > alldata.LARGE,
         "warnings": outcomes.warnings(records, drawings.overhead_bound),
     }
-
-
-def _facts(records: Records) -> Mapping[str, Any]:
-    """What is known of the run and the machine."""
-    run = records.run
-    return {
-        "run": run,
-        "title": str(run.suite.get("name", "run")),
-        "coverage": outcomes.coverage(records),
-        "constants": [words(axis, value) for axis, value in records.constants.items()],
-        "axes": [records.words_for(axis) for axis in records.axes],
-        "cards": list(records.cards.values()),
-        "timing": _timing(records),
-        "machine": _machine(records),
-        "headlines": _headlines(records),
-        "metric_notes": outcomes.metric_notes(records),
-        "glossary": GLOSSARY,
-    }
-
-
-def _machine(records: Records) -> Mapping[str, str]:
-    """Facts of device and host, sizes in readable units, unknown ones with the reason."""
-    environment = records.run.environment
-    facts = {**environment.device.facts, **environment.host}
-    known = {
-        name.removesuffix("_bytes").replace("_", " "): _fact(name, value) for name, value in facts.items()
-    }
-    unknown = {name: f"unknown: {why}" for name, why in environment.device.unknown.items()}
-    return known | unknown | dict(environment.packages)
-
-
-def _headlines(records: Records) -> Mapping[str, str]:
-    """The facts that stand at the top: driver, clocks, versions."""
-    environment = records.run.environment
-    facts = {name: environment.device.facts.get(name) for name in HEADLINES}
-    versions = {name: environment.packages.get(name) for name in ("torch", "triton", "xformers")}
-    return {
-        name.replace("_", " "): str(value) for name, value in (facts | versions).items() if value is not None
-    }
-
-
-def _fact(name: str, value: Scalar) -> str:
-    if name.endswith("_bytes") and isinstance(value, int | float):
-        return units.shown(value, "B")
-    return "unknown" if value is None else str(value)
-
-
-def _timing(records: Records) -> Mapping[str, str]:
-    """How cases were timed: each fact with the values it took."""
-    facts: dict[str, dict[str, None]] = {}
-    for result in records.results:
-        for name, value in result.timing.items():
-            facts.setdefault(name, {})[str(value)] = None
-    return {name: _few(list(values)) for name, values in facts.items()}
-
-
-def _few(values: list[str]) -> str:
-    if len(values) <= 4:
-        return ", ".join(values)
-    return f"{len(values)} different values, from {values[0]} to {values[-1]}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +11,8 @@ from harness.report import illustrations, svg
 from harness.report.canvas import style
 from harness.report.figures import compose
 from harness.report.illustrations import Drawing
-from harness.report.impossible import marked
-from harness.report.records import arrange
-from harness.store import read_rows, read_run
+from harness.report.markdown import escaped
+from harness.report.runs import combined, read
 from harness.types import BenchError
 
 if TYPE_CHECKING:
@@ -46,13 +45,13 @@ class _Words(svg.Texts):
         return text
 
 
-def figures_to(run_folder: Path, directory: Path) -> tuple[Path, ...]:
-    """Write each figure of a run as SVG, PDF and PNG, with captions.md; the paths written.
+def figures_to(run_folders: Path | Sequence[Path], directory: Path) -> tuple[Path, ...]:
+    """Write each figure of one or several runs as SVG, PDF and PNG, with captions.md; the paths written.
 
     The same bytes for the same input and matplotlib. Raises UnreadableRun, and BenchError where the
     directory cannot be written.
     """
-    records = marked(arrange(read_run(run_folder), read_rows(run_folder)))
+    records = combined(read([run_folders] if isinstance(run_folders, Path) else run_folders))
     drawings = illustrations.drawings(records)
     names = _names(drawings.all)
     try:
@@ -116,10 +115,5 @@ def _captions(names: Mapping[str, Drawing], undrawn: str) -> str:
         absent = "; ".join(f"{who} ({why})" for who, why in chart.missing)
         notes += [f"Not drawn: {absent}" if absent else "", chart.description.rstrip(".")]
         told = ". ".join(note for note in notes if note)
-        parts.append(f"![{_escaped(chart.title)}]({name}.svg)\n\n{_escaped(f'{chart.title}. {told}.')}\n")
+        parts.append(f"![{escaped(chart.title)}]({name}.svg)\n\n{escaped(f'{chart.title}. {told}.')}\n")
     return "\n".join([*parts, *([f"{undrawn}\n"] if undrawn else [])])
-
-
-def _escaped(words: str) -> str:
-    """Names are text in Markdown too."""
-    return re.sub(r"([\\\[\]<>*_`])", r"\\\1", words)

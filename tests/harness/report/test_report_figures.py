@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -72,7 +73,9 @@ def test_overhead_bound_points_are_hollow(chart: Chart) -> None:
 def test_colours_come_from_the_style_sheet(tree: ElementTree.Element) -> None:
     source = ElementTree.tostring(tree, encoding="unicode")
     assert not re.search(r"#[0-9a-f]{6}\b", source)
-    assert "currentColor" in source
+    assert "var(--s0)" in source
+    css = (Path(figures.__file__).parent / "style.css").read_text("utf-8")
+    assert "svg text { fill: currentColor;" in css
     assert "font-family" not in source
 
 
