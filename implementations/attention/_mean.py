@@ -39,12 +39,29 @@ def mean_of_values(problem: AttentionProblem, inputs: AttentionInputs) -> Tensor
 
 
 def _running(problem: AttentionProblem, values: Tensor) -> Tensor:
-    """Row i is the mean of the first i + 1 + offset values."""
-    counts = torch.arange(1, problem.n_keys + 1, device=values.device, dtype=values.dtype)
-    means = values.cumsum(-2) / counts[:, None]
-    last = torch.arange(problem.seq_len, device=values.device) + problem.causal_offset
-    rows = means.index_select(-2, last.clamp(0, problem.n_keys - 1))
-    return rows.masked_fill((last < 0)[:, None], 0)
+    """Each row the mean of the run of values that causal rule, window and lengths leave it: sums up to both
+    of its ends, subtracted."""
+    first, end = _runs(problem, values.device)
+    sums = torch.nn.functional.pad(values.cumsum(-2), (0, 0, 1, 0))
+    total = sums.index_select(-2, end) - sums.index_select(-2, first)
+    return total / (end - first).clamp_min(1)[:, None]
+
+
+def _runs(problem: AttentionProblem, device: torch.device) -> tuple[Tensor, Tensor]:
+    """(first, end), each (seq_len,): row i attends the keys first[i] … end[i] − 1, none if they are equal."""
+    places = torch.arange(problem.seq_len, device=device) + problem.causal_offset
+    first, end = torch.zeros_like(places), torch.full_like(places, problem.n_keys)
+    if problem.causal:
+        end = places + 1
+    elif problem.window is not None:
+        end = places + problem.window
+    if problem.window is not None:
+        first = places - problem.window + 1
+    if (starts := problem.cu_seqlens) is not None:
+        numbers = masks.sequence_numbers(problem, device)
+        edges = torch.tensor(starts, device=device)
+        first, end = first.maximum(edges[numbers]), end.minimum(edges[numbers + 1])
+    return first.clamp(0, problem.n_keys), end.clamp(0, problem.n_keys)
 
 
 def _masked(problem: AttentionProblem, inputs: AttentionInputs, values: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     laws={"time": "batch*heads*n*d", "memory": "batch*heads*n*d"},
 )
 def uniform(problem: AttentionProblem) -> Callable[[AttentionInputs], Tensor]:
-    """The mean of V over the keys that a query may see; it never reads Q or K."""
+    """The mean of V over the keys that a query may see; it never reads Q, K or an additive mask."""
     from implementations.attention._mean import mean_of_values
 
     def attend(inputs: AttentionInputs) -> Tensor:
