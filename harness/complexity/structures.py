@@ -32,6 +32,8 @@ LOWER = {
 #: Where between two sizes each kind of regime change is tried (fractions of the gap, in log).  A jump
 #: fits the same anywhere in a gap; the others move with their place.
 REGIMES = {JUMP: (0.5,), MARGINAL: (1 / 6, 0.5, 5 / 6), GRADUAL: (0.25, 0.75)}
+#: Sizes after the change; the last one alone may jump, but tells nothing of another kind of change.
+RIGHT = {JUMP: 1, MARGINAL: 2, GRADUAL: 2}
 #: Regime changes and bad sizes are seen with or without a constant overhead.
 OVERHEAD = {False: 0.7, True: 0.3}
 PRIOR_TABLE, PRIOR_FREE = 0.85, 0.15
@@ -222,9 +224,9 @@ def _normalised(shapes: Sequence[Shape], allowed: Bools) -> Array:
     return prior
 
 
-def _places(sizes: Array, fractions: Sequence[float] = (0.5,)) -> Sequence[float]:
-    """Between sizes (in log), with at least two on the left and three on the right."""
-    cells = [(sizes[j], sizes[j + 1] / sizes[j]) for j in range(1, sizes.size - 3)]
+def _places(sizes: Array, fractions: Sequence[float] = (0.5,), right: int = 2) -> Sequence[float]:
+    """Between sizes (in log), with at least two on the left and so many on the right."""
+    cells = [(sizes[j], sizes[j + 1] / sizes[j]) for j in range(1, sizes.size - right)]
     return [float(low * ratio**u) for low, ratio in cells for u in fractions]
 
 
@@ -235,7 +237,7 @@ def _sums() -> Iterator[Shape]:
 
 def _regimes(sizes: Array) -> Iterator[Shape]:
     for kind, fractions in REGIMES.items():
-        places = _places(sizes, fractions)
+        places = _places(sizes, fractions, RIGHT[kind])
         for at, (constant, weight) in product(places, OVERHEAD.items()):
             yield Shape(kind, PRIOR_REGIME / len(REGIMES) / len(places) * weight, constant, at=at)
 
@@ -246,7 +248,7 @@ def _bad_sizes(sizes: Array) -> Iterator[Shape]:
 
 
 def _plateaus(sizes: Array) -> Iterator[Shape]:
-    places = _places(sizes)
+    places = _places(sizes, right=3)
     yield from (Shape(PLATEAU, PRIOR_PLATEAU / len(places), at=at) for at in places)
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -62,3 +63,25 @@ def test_memory_frontier_from_counts_is_exact() -> None:
     assert largest.mid == pytest.approx((-256 + np.sqrt(256**2 + 16 * 80e9)) / 8, abs=2)
     assert largest.extrapolated
     assert frontier(fit, 1.0) is None
+
+
+#: Peaks with a new regime at the last size: many curves are possible, which made frontiers slow.
+UNCLEAR = [664064, 1057792, 1845248, 3420160, 3682304, 4206592, 5255168, 8658944]
+
+
+def test_a_frontier_is_where_predictions_reach_the_budget_and_quick() -> None:
+    fit = infer(SIZES, [[b] for b in UNCLEAR], "count")
+    start = time.process_time()
+    found = frontier(fit, 80e9)
+    assert time.process_time() - start < 0.5
+    assert found is not None
+    assert found.low < found.mid < found.high
+    for size, column in zip((found.low, found.mid, found.high), (2, 1, 0), strict=True):
+        assert fit.predict([size])[0, column] == pytest.approx(80e9, rel=0.01)
+
+
+def test_a_budget_below_the_smallest_or_above_everything_has_no_frontier() -> None:
+    fit = infer(SIZES, [[4 * n**2] for n in SIZES], "count")
+    assert frontier(fit, 0.0) is None
+    assert frontier(fit, 4 * 64.0**2 - 1) is None
+    assert frontier(fit, 80e9, largest=1e5) is None

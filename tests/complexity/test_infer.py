@@ -47,11 +47,21 @@ def test_a_sweep_that_ends_in_overhead_asks_for_a_wider_range(seed: int) -> None
     assert verdict.bound == "inconclusive"
 
 
-def test_a_step_in_the_cost_is_not_a_higher_power() -> None:
-    fit = infer(SIZES, sweep(lambda n: 1e-10 * n**2 * np.where(n >= 1024, 2.2, 1.0)))
+@pytest.mark.parametrize(("step", "largest"), [(1024, 13), (4096, 13), (4096, 14)])
+def test_a_step_in_the_cost_is_not_a_higher_power(step: int, largest: int) -> None:
+    sizes = np.power(2.0, np.arange(6, largest + 1))
+    fit = infer(sizes, sweep(lambda n: 1e-10 * n**2 * np.where(n >= step, 2.2, 1.0), sizes))
     assert fit.law == "n^2"
     assert fit.verdict("n^2").word == "confirmed"
     assert fit.verdict("n^3").word == "refuted"
+
+
+def test_a_step_at_the_last_size_confirms_nothing_wrong_and_widens_the_prediction() -> None:
+    fit = infer(SIZES, sweep(lambda n: 1e-8 * n * np.where(n >= 8192, 2.0, 1.0)))
+    assert "confirmed" not in {fit.verdict(name).word for name in LAWS if name != "n"}
+    low, _, high = fit.predict([4 * 8192])[0]
+    assert low < 1.05 * 1e-8 * 4 * 8192 * 2 < high
+    assert high > 2 * low
 
 
 def test_a_bad_size_does_not_move_the_exponent() -> None:

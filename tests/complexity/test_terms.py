@@ -72,3 +72,33 @@ def test_an_absent_term_has_an_interval_that_touches_zero() -> None:
 def test_too_few_problems_are_an_error_in_words() -> None:
     with pytest.raises(ValueError, match="insufficient data: 2 usable problems for 2 terms"):
         infer_terms([[1.0, 2.0], [1.0, 4.0]], [[1.0], [2.0]])
+
+
+def test_new_problems_are_predicted_from_their_columns() -> None:
+    n, d = np.array([4096.0, 8192.0]), np.array([512.0, 1024.0])
+    truth = 2e-5 + 2e-11 * (n**2 * d + 2 * n * d**2)
+    columns, samples = layer(3, ratio=2.0)
+    low, mid, high = infer_terms(columns, samples).predict(FORM.columns({"n": n, "d_model": d})).T
+    assert mid == pytest.approx(truth * np.exp(-0.67 * 0.05), rel=0.05)  # the 0.25 quantile of 5 % noise
+    assert (low < mid).all()
+    assert (mid < high).all()
+
+
+def test_terms_that_are_there_and_terms_that_are_not() -> None:
+    n, d = grid()
+    columns = (*FORM.columns({"n": n, "d_model": d}), n**2)
+    _, samples = layer(2, ratio=1.0)
+    fit = infer_terms(columns, samples)
+    assert [fit.verdict(k).word for k in (0, 1)] == ["confirmed", "confirmed"]
+    assert fit.verdict(2).word != "confirmed"
+    counts = [[4 * a + 8 * b] for a, b in zip(*columns[:2], strict=True)]
+    words = [infer_terms(columns, counts, "count").verdict(k).word for k in range(3)]
+    assert words == ["confirmed", "confirmed", "refuted"]
+
+
+def test_a_form_that_misses_the_costs_confirms_nothing() -> None:
+    n, d = grid()
+    _, samples = layer(4, ratio=1.0)
+    fit = infer_terms([n * d], samples)
+    assert fit.verdict(0).word == "inconclusive"
+    assert "another term is needed" in fit.verdict(0).reason
