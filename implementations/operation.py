@@ -17,7 +17,7 @@ from implementations.registry import UnknownName
 if TYPE_CHECKING:
     from torch import Tensor
 
-#: Lengths at which operations are counted: multiples of every chunk in use, so that a count is one polynomial.
+#: Lengths at which operations are counted: multiples of every chunk, so that a count is one polynomial.
 LENGTHS = (256, 512, 768, 1024, 1536, 2048, 3072, 4096)
 
 Scalar = bool | int | float | str | None
@@ -84,6 +84,7 @@ class Operation:
 
     axes          axis name -> (accepted type, default or ... when it must be given)
     variables     law variable -> the axis that sweeps it, e.g. {"n": "seq_len"}
+    follows       axis -> the axis that it equals where it is not given: sweeping that takes it along
     counted_at    law variable -> the sizes at which it is counted for certificates, the length first
     flop_convention  how `Problem.flops` counts, in words
     judge         (problem, inputs, output, gradients) -> errors of the output and of each gradient
@@ -97,6 +98,7 @@ class Operation:
     flop_convention: str
     judge: Callable[[Any, Any, Any, tuple[Any, ...]], tuple[Errors, ...]]
     judged_inputs: Callable[[Any, Any], Any] = lambda problem, inputs: inputs
+    follows: Mapping[str, str] = field(default_factory=lambda: {"kv_len": "seq_len", "kv_heads": "heads"})
     counted_at: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: {"n": LENGTHS})
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
 from math import gcd
 from typing import Any
 
 from harness.counting.polynomial import Sizes
-from implementations.operation import operation
+from implementations.operation import Operation, operation
 
 #: Sizes of the first variable that are combined with all but the last of the others.
 COMBINED = 4
@@ -19,16 +19,25 @@ OF_NO_ACCOUNT = ("seed", "distribution", "input_scale")
 
 def resized(problem: Any, axis: str, size: int) -> Any:
     """The problem with another size of one axis, and of those that follow it (kv_len follows seq_len)."""
-    swept = set(operation_variables(problem).values())
     axes = problem.axes()
-    same = {name for name, value in axes.items() if value == axes[axis] and type(value) is int} - swept
-    return type(problem).from_axes(axes | dict.fromkeys(same | {axis}, size))
+    return type(problem).from_axes(axes | dict.fromkeys({axis, *_followers(problem, axis)}, size))
+
+
+def _followers(problem: Any, axis: str) -> Iterator[str]:
+    """The axes that were left out, or might have been, and so are what this axis is."""
+    axes = problem.axes()
+    for follower, leader in _operation(problem).follows.items():
+        if leader == axis and axes.get(follower) == axes[leader]:
+            yield follower
+
+
+def _operation(problem: Any) -> Operation:
+    return operation(type(problem).__module__.split(".")[1])
 
 
 def operation_variables(problem: Any) -> dict[str, str]:
     """Law variable -> axis, of the operation that the problem belongs to."""
-    name = type(problem).__module__.split(".")[1]
-    return dict(operation(name).variables)
+    return dict(_operation(problem).variables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +105,11 @@ class Grid:
 def describe(problem: Any, varied: Sequence[str]) -> str:
     """A problem in words without the axes that vary, those that follow them, and what is as usual."""
     axes = problem.axes()
-    swept = set(operation_variables(problem).values())
-    followed = {axes[axis] for axis in varied}
+    followers = {follower for axis in varied for follower in _followers(problem, axis)}
     usual = {("pass" if f.name == "pass_" else f.name): f.default for f in fields(problem)}
     words = []
     for axis, value in axes.items():
-        follows = axis not in swept and type(value) is int and value in followed
-        if axis in (*varied, *OF_NO_ACCOUNT) or follows or value is None:
+        if axis in (*varied, *followers, *OF_NO_ACCOUNT) or value is None:
             continue
         if isinstance(value, bool):
             words.append(axis if value else f"not {axis}")

@@ -31,7 +31,7 @@ def _judged_inputs(problem: AttentionProblem, inputs: AttentionInputs) -> Attent
 OPERATION = Operation(
     name="attention",
     problem=AttentionProblem,
-    variables={"n": "seq_len", "d": "head_dim", "heads": "heads", "batch": "batch"},
+    variables={"n": "seq_len", "m": "kv_len", "d": "head_dim", "heads": "heads", "batch": "batch"},
     counted_at={"n": LENGTHS, "d": (16, 32, 64, 128), "heads": (1, 2, 3)},
     flop_convention="4·pairs·head_dim per head over the exact attended pairs; backward ×2.5",
     judge=_judge,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from harness import passes
 from harness.counting.eager import count
-from harness.counting.grid import resized
+from harness.counting.grid import describe, resized
 from harness.counting.predict import Untraceable, follow, predict, predicted_peak_bytes, trace
 from implementations.attention.problem import AttentionProblem
 from implementations.registry import Implementation, load, lookup
@@ -76,6 +76,14 @@ def test_lengths_that_follow_are_resized_too() -> None:
     assert (smaller.seq_len, smaller.n_keys, smaller.heads, smaller.head_dim) == (16, 16, 64, 64)
     cross = resized(AttentionProblem(seq_len=64, kv_len=32), "seq_len", 16)
     assert cross.n_keys == 32
+    longer = resized(problem, "kv_len", 256)
+    assert (longer.seq_len, longer.n_keys) == (64, 256)
+    windowed = resized(AttentionProblem(seq_len=64, window=64, heads=4), "seq_len", 128)
+    assert (windowed.n_keys, windowed.window) == (128, 64)
+    assert (
+        describe(problem, ["seq_len"])
+        == "batch=1, heads=64, kv_heads=64, head_dim=64, float32, not causal, forward"
+    )
 
 
 def test_what_the_first_call_sets_up_is_not_counted() -> None:
