@@ -56,12 +56,13 @@ def test_a_step_in_the_cost_is_not_a_higher_power(step: int, largest: int) -> No
     assert fit.verdict("n^3").word == "refuted"
 
 
-def test_a_step_at_the_last_size_confirms_nothing_wrong_and_widens_the_prediction() -> None:
+def test_a_dear_last_size_may_be_a_bad_one_or_a_step() -> None:
     fit = infer(SIZES, sweep(lambda n: 1e-8 * n * np.where(n >= 8192, 2.0, 1.0)))
     assert "confirmed" not in {fit.verdict(name).word for name in LAWS if name != "n"}
     low, _, high = fit.predict([4 * 8192])[0]
-    assert low < 1.05 * 1e-8 * 4 * 8192 * 2 < high
-    assert high > 2 * low
+    usual = 1e-8 * 4 * 8192
+    assert low < 1.02 * usual
+    assert high > 0.98 * 2 * usual * np.exp(-0.67 * 0.03)  # the 0.25 quantile of 3 % noise
 
 
 def test_a_bad_size_does_not_move_the_exponent() -> None:
