@@ -18,7 +18,7 @@ from implementations.operation import Operation
 from implementations.operation import operation as find_operation
 from implementations.registry import UnknownName
 
-AxisValue = bool | int | float | str
+AxisValue = bool | int | float | str | None
 DeviceKind = Literal["cpu", "cuda"]
 #: A century is for ever, and still a number that every clock takes.
 LONGEST_SECONDS = 3.2e9
@@ -54,7 +54,7 @@ class _SuiteFile(_Strict):
     budget: Seconds = 300.0
     timeout: Seconds = 120.0
     seed: int = Field(default=0, ge=0, lt=LARGEST)
-    inputs: str = "randn"
+    inputs: str | list[str] = "randn"
     claims: dict[str, dict[ClaimedQuantity, str]] = Field(default_factory=dict)
     devices: dict[DeviceKind, _Overrides] = Field(default_factory=dict)
 
@@ -214,7 +214,7 @@ def _failing(source: LocatedYaml, where: Mapping[str, Place], axis: str, setting
     return lambda message: source.error(where.get(axis, key), message)
 
 
-#: What a problem is drawn with: one for the whole suite, given under these keys.
+#: What a problem is drawn with, given under these keys: one seed for the whole suite.
 _TOP_LEVEL = {"seed": "seed", "distribution": "inputs"}
 
 

@@ -53,7 +53,31 @@ def test_problems_that_are_the_same_run_once(tmp_path: Path) -> None:
     assert len(read(tmp_path, text).groups("cpu")) == 4  # equal lengths: one mask per causal
 
 
+def test_inputs_may_be_swept(tmp_path: Path) -> None:
+    text = GOOD + "  input_scale: [0.3, 1, 3]\ninputs: [randn, ar1]\n"
+    suite = read(tmp_path, text)
+    assert suite.axes["distribution"] == ("randn", "ar1")
+    drawn = {(group.problem.distribution, group.problem.input_scale) for group in suite.groups("cpu")}
+    assert drawn == {(kind, scale) for kind in ("randn", "ar1") for scale in (0.3, 1.0, 3.0)}
+
+
+def test_no_window_is_written_as_null(tmp_path: Path) -> None:
+    suite = read(tmp_path, GOOD + "  window: [null, 16]\n")
+    assert {group.problem.window for group in suite.groups("cpu")} == {None, 16}
+
+
+def test_packed_lengths_need_no_seq_len(tmp_path: Path) -> None:
+    text = GOOD.replace("seq_len: [64, 128]", "lengths: [100+37, 12+50+64]")
+    assert [group.problem.seq_len for group in read(tmp_path, text).groups("cpu")] == [126, 137]
+
+
 MISTAKES = {
+    "no window by another name": (GOOD + "  window: none\n", 8, "axes.window", "valid integer"),
+    "a length that is null": (GOOD.replace("[64, 128]", "null"), 6, "axes.seq_len", "valid integer"),
+    "unreadable lengths": (
+        GOOD.replace("seq_len: [64, 128]", "lengths: 100,37"), 6, "axes.lengths", "joined by +"),
+    "lengths and a length": (GOOD + "  lengths: 3+4\n", 8, "axes.lengths", "leave seq_len and kv_len out"),
+    "one of several inputs": (GOOD + "inputs: [randn, rand]\n", 8, "inputs", "or 'ar1', got 'rand'"),
     "unknown key": (GOOD + "metrcs: [latency]\n", 8, "metrcs", "did you mean 'metrics'"),
     "unknown implementation": (
         GOOD.replace("naive", "naiv"), 3, "implementations", "did you mean 'naive'"),
@@ -100,7 +124,7 @@ MISTAKES = {
     "overflowing timeout": (GOOD + "timeout: 1e400\n", 8, "timeout", "less than"),
     "a seed that is none": (GOOD + "seed: -1\n", 8, "seed", "greater than or equal to 0"),
     "no machine's length": (GOOD.replace("[64, 128]", "1e300"), 6, "axes.seq_len", "larger than any tensor"),
-    "unknown distribution": (GOOD + "inputs: randm\n", 8, "inputs", "'randn' or 'uniform', got 'randm'"),
+    "unknown distribution": (GOOD + "inputs: randm\n", 8, "inputs", "'uniform' or 'ar1', got 'randm'"),
     "seed among the axes": (GOOD + "  seed: 3\n", 8, "axes.seed", "write `seed: …` at the top"),
     "broken YAML": (GOOD + "metrics: [latency\n", 9, "", "not YAML"),
 }  # fmt: skip
