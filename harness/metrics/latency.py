@@ -138,7 +138,7 @@ def doubts(samples: Samples, sampling: Sampling) -> tuple[str, ...]:
     """What the samples themselves say against their summary."""
     flags = []
     if len(samples) < sampling.min_samples:
-        flags.append(f"few samples: {len(samples)}, the calls are long")
+        flags.append(f"few samples: {len(samples)} of {sampling.min_samples}, time for these cases ran out")
     low, median, high = np.quantile(samples, [0.1, 0.5, 0.9])
     if median > 0 and (high - low) / median > NOISY:
         flags.append(f"noisy: the middle 80 % of samples span {(high - low) / median:.0%} of the median")

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from harness.complexity import Frontier, frontier
-from harness.report.accuracy import is_floor
+from harness.report.accuracy import FLOOR, is_floor
 from harness.report.impossible import why_impossible
-from harness.report.records import Facet, Records, measured, size_of
+from harness.report.records import Facet, Records, labelled, measured, run_label, size_of
 from harness.report.sweeps import Sweep, fit_of, ordered
 from harness.types import Measurement, Result
 
@@ -34,7 +34,8 @@ class Fastest:
 
     tied      the exact implementations whose intervals overlap the fastest one's, the fastest first
     others    the other exact ones, by time
-    approximations  those that beat the fastest exact one clearly, by time; the floor is no candidate
+    approximations  those that beat the fastest exact one clearly, by time, and the floor by error
+    idle      the names of those that are as fast but err no less than the floor
     leanest   the exact implementation with the least memory, with that memory, or None
     """
 
@@ -42,6 +43,7 @@ class Fastest:
     tied: tuple[Timed, ...]
     others: tuple[Timed, ...]
     approximations: tuple[Timed, ...]
+    idle: tuple[str, ...]
     leanest: tuple[str, Measurement] | None
 
 
@@ -82,9 +84,17 @@ def _fastest(records: Records, problem: Facet) -> Fastest | None:
         problem=problem,
         tied=tied,
         others=tuple(t for t in exact if t not in tied),
-        approximations=tuple(faster),
+        approximations=tuple(t for t in faster if not _idle(problem, t)),
+        idle=tuple(t.name for t in faster if _idle(problem, t)),
         leanest=_leanest(records, exact),
     )
+
+
+def _idle(problem: Facet, timed: Timed) -> bool:
+    """Whether an approximation errs at least as much as the mean of V, which costs next to nothing."""
+    floors = problem.of(labelled(FLOOR, run_label(timed.name)))
+    known = [m.value for r in (timed.result, *floors) if (m := measured(r, "error"))]
+    return len(known) == 2 and known[0] >= known[1]
 
 
 def _timed(records: Records, problem: Facet) -> Iterable[Timed]:

@@ -13,6 +13,9 @@ from harness.report.units import brief, shown
 from harness.report.units import name as name_of
 from harness.types import Result
 
+#: A relative error from which on an approximation is no stand-in for attention.
+FAR = 0.1
+
 
 def impossible(records: Records) -> Grid:
     """Rows whose time cannot be: none of them is a candidate."""
@@ -73,7 +76,7 @@ def _fastest_row(axes: Sequence[str], item: choice.Fastest) -> Iterable[Cell | s
     )
     yield Cell(shown(best.value, "s"), note=interval)
     yield _slower(item.others[:1], best.value)
-    yield _approximate(item.approximations, best.value)
+    yield _approximate(item)
     yield Cell(item.leanest[0], note=shown(item.leanest[1].value, "B")) if item.leanest else DASH
 
 
@@ -88,13 +91,18 @@ def _slower(others: Sequence[choice.Timed], best: float) -> Cell:
     return Cell(other.name, note=f"{shown(other.time.value, 's')}, {other.time.value / best:.3g} × the time")
 
 
-def _approximate(others: Sequence[choice.Timed], best: float) -> Cell:
-    """The fastest approximation, with the error that it costs."""
-    if not others:
-        return DASH
-    cell, error = _slower(others[:1], best), others[0].result.metrics.get("error")
-    cost = f", error {brief(error.value)}" if error else ""
-    return Cell(cell.text, note=cell.note + cost)
+def _approximate(item: choice.Fastest) -> Cell:
+    """The fastest approximation, with the error that it costs; none is recommended that is only fast."""
+    idle = f"{', '.join(item.idle)}: no nearer than the mean of V" if item.idle else ""
+    if not item.approximations:
+        return Cell("—", "muted", idle)
+    best = item.approximations[0]
+    cell, error = _slower(item.approximations[:1], item.tied[0].time.value), best.result.metrics.get("error")
+    if error is None:
+        return Cell(cell.text, note=f"{cell.note}; its error was not measured")
+    far = error.value >= FAR
+    cost = f"error {error.value:.0%}: far from attention" if far else f"error {brief(error.value)}"
+    return Cell(cell.text, "doubt" if far else "", f"{cell.note}; {cost}")
 
 
 def crossovers(records: Records, crossings: Crossings) -> Grid:
@@ -102,17 +110,17 @@ def crossovers(records: Records, crossings: Crossings) -> Grid:
     axis = records.sweep or "size"
     setting = any(crossing.setting for crossing in crossings.found)
     head = (*(["at"] if setting else []), "faster below", "faster above", axis, "95 % interval")
-    rows = tuple(tuple(_crossover(crossing, setting)) for crossing in crossings.found)
+    rows = tuple(tuple(_crossover(records, crossing, setting)) for crossing in crossings.found)
     left = f"; {crossings.left_out} more pairs were not compared" if crossings.left_out else ""
     caption = f"Crossovers along {axis}: where the fitted times of two implementations meet{left}"
     return Grid(caption, head, rows, columns(head, axis), picks=columns(head, "at"))
 
 
-def _crossover(crossing: Crossover, setting: bool) -> Iterable[Cell | str]:
+def _crossover(records: Records, crossing: Crossover, setting: bool) -> Iterable[Cell | str]:
     if setting:
         yield crossing.setting
-    yield crossing.below
-    yield crossing.above
+    for name in (crossing.below, crossing.above):
+        yield Cell(name, note="" if records.cards[name].exact else "approximation")
     yield Cell(_size(crossing.size), note="beyond what both measured" if crossing.extrapolated else "")
     yield f"{_size(crossing.low)} to {_size(crossing.high)}"
 

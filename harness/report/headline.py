@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from harness.report.accuracy import FLOOR, RULE, ErrorRow, worst_exact
+from harness.report.accuracy import RULE, ErrorRow, is_floor, worst_exact
 from harness.report.choice import Fastest
 from harness.report.impossible import why_impossible
 from harness.report.records import Records, describe
@@ -88,7 +88,7 @@ def _verdicts(rows: Sequence[ComplexityRow], word: str) -> str:
     if not settings:
         return ""
     names = [_named(rows, name, claim, held) for (name, claim), held in settings.items()]
-    return f"{'undetermined' if word == 'inconclusive' else word} for {', '.join(names)}"
+    return f"{word} for {', '.join(names)}"
 
 
 def _named(rows: Sequence[ComplexityRow], name: str, claim: str, held: Sequence[str]) -> str:
@@ -104,7 +104,9 @@ def _error(errors: Sequence[ErrorRow]) -> Iterable[str]:
     if worst is not None:
         yield _worst(*worst)
     beaten = dict.fromkeys(
-        row.implementation for row in errors if not row.exact and row.implementation != FLOOR and _idle(row)
+        row.implementation
+        for row in errors
+        if not row.exact and not is_floor(row.implementation) and _idle(row)
     )
     if beaten:
         yield f"No nearer to the truth than the mean of V somewhere: {', '.join(beaten)}."

@@ -191,6 +191,17 @@ def test_a_series_can_be_hidden_in_every_figure(browser: Browser, file: Path) ->
         assert page.locator('svg .line[data-series="2"]').first.is_visible()
 
 
+def test_a_flop_convention_can_be_chosen(browser: Browser, file: Path) -> None:
+    with opened(browser, file) as (page, _, _):
+        heads = page.locator("#efficiency-table thead th")
+        whole = heads.all_inner_texts()
+        page.get_by_label("FLOP convention").select_option("PyTorch")
+        shown = [head.inner_text() for head in heads.all() if head.is_visible()]
+        assert [head for head in shown if "FLOP/s" in head] == ["FLOP/s, PyTorch"]
+        page.get_by_label("FLOP convention").select_option("")
+        assert [head.inner_text() for head in heads.all() if head.is_visible()] == whole
+
+
 def test_the_downloads_hold_the_rows(browser: Browser, file: Path) -> None:
     with opened(browser, file, accept_downloads=True) as (page, _, _):
         with page.expect_download() as waiting:

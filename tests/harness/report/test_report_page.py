@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from harness.report import page, render
+from harness.report.facts import few
 from harness.report.units import plain
 from harness.types import Measurement, Result, Scalar, Status
 
@@ -188,6 +189,50 @@ def test_an_incorrect_row_keeps_no_speed(html: str) -> None:
     text = Page(page(synthetic.description(), map(spoiled, synthetic.rows(fail=False)))).words
     assert "sdpa_flash is the fastest" not in text
     assert "8 cases incorrect and without a speed (sdpa_flash)" in text
+
+
+def test_a_figure_comes_before_the_first_table_of_findings(html: str) -> None:
+    assert html.index("<svg") < html.index("<table")
+
+
+def test_the_full_data_begin_with_what_was_measured(html: str) -> None:
+    table = html[html.index('id="data-table"') :].partition("</table>")[0]
+    statuses = re.findall(r"<td(?: class=\w+)?>(measured|unsupported|skipped|out of memory|crashed)", table)
+    assert statuses.index("crashed") > len([s for s in statuses if s == "measured"]) - 1
+    assert set(statuses[-2:]) == {"unsupported", "skipped"}
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([3, 1], "3, 1"),
+        ([30, 5, 2, 70, 9], "5 different values, 2 to 70"),
+        (["d", "b", "a", "c", "e"], "5 different values, such as d"),
+    ],
+)
+def test_many_values_are_told_by_their_smallest_and_largest(values: list[Scalar], words: str) -> None:
+    assert few(values) == words
+
+
+def _erring(error: float) -> str:
+    def wrong(result: Result) -> Result:
+        if result.case.implementation != "linear_elu" or result.status is not Status.OK:
+            return result
+        return replace(result, metrics={**result.metrics, "error": Measurement(error, "1")})
+
+    cards = synthetic.CARDS[:3] + synthetic.CARDS[5:7]
+    sizes = {"seq_len": (1024, 2048, 4096)}
+    return Page(page(synthetic.description(cards), map(wrong, synthetic.rows(sizes, cards)))).words
+
+
+def test_an_approximation_is_offered_with_a_warning_or_not_at_all() -> None:
+    assert "error 70%: far from attention" in _erring(0.7)
+    assert "far from attention" not in _erring(0.01)
+    assert "linear_elu: no nearer than the mean of V" in _erring(0.95)
+
+
+def test_headline_and_table_say_the_same_word(parsed: Page) -> None:
+    assert "undetermined" not in parsed.words
 
 
 def test_an_empty_run_and_an_unfinished_one_still_make_a_page() -> None:
