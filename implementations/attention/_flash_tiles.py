@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from implementations.attention._flash_extra_tiles import EXTRA_SHAPES, Shape
+
 #: The forward kernel, the backward kernel that owns keys (dK, dV) and the one that owns queries (dQ).
 Kind = Literal["forward", "keys", "queries"]
+#: What a kernel does besides the causal rule; it decides how many registers are left for the tile.
+Extra = Literal["none", "boolean", "additive", "window", "lengths"]
 KINDS: tuple[Kind, ...] = ("forward", "keys", "queries")
 #: The kernels' arguments that are read tile after tile, through pointers or descriptors.
 STREAMED: dict[Kind, tuple[str, str]] = {
@@ -57,6 +61,23 @@ def block_d(head_dim: int) -> int:
     return max(16, 1 << (head_dim - 1).bit_length())
 
 
+def extra_of(mask: str, window: bool, lengths: bool) -> Extra:
+    """The dearest of what a kernel does besides the causal rule."""
+    if mask == "boolean":
+        return "boolean"
+    if mask == "additive":
+        return "additive"
+    return "window" if window else "lengths" if lengths else "none"
+
+
+def decode_tile(rows: int, head_dim: int, itemsize: int) -> Tile:
+    """That of the kernel that splits the keys, for so many rows of queries: reading the keys is all its work,
+    and every GPU takes the same."""
+    m = max(16, 1 << (rows - 1).bit_length())
+    narrow = block_d(head_dim) * itemsize > 256
+    return Tile(m, 32 if narrow else 64, 4, 2 if narrow else 3)
+
+
 def shared_limit(capability: int) -> int:
     """Shared memory per block, in bytes, of a compute capability such as 90."""
     return SHARED_BYTES.get(capability, LEAST_SHARED_BYTES)
@@ -71,7 +92,9 @@ def shared_bytes(kind: Kind, tile: Tile, capability: int, head_dim: int, itemsiz
     return ((held + in_flight * tile.streamed_rows(kind)) * block_d(head_dim) + weights) * itemsize + 1024
 
 
-def tiles(kind: Kind, capability: int, head_dim: int, itemsize: int, descriptors: bool) -> tuple[Tile, ...]:
+def tiles(
+    kind: Kind, capability: int, head_dim: int, itemsize: int, descriptors: bool, extra: Extra = "none"
+) -> tuple[Tile, ...]:
     """The configurations worth trying, the one expected to be best first.
 
     The order comes from compiling ahead of time: no spills, then instructions per score.
@@ -79,7 +102,7 @@ def tiles(kind: Kind, capability: int, head_dim: int, itemsize: int, descriptors
     width = block_d(head_dim)
     descriptors = descriptors and _descriptors_pay(kind, capability, width, itemsize)
     chosen = (_tile(kind, shape, capability, width, descriptors)
-              for shape in _shapes(kind, capability, width, itemsize))  # fmt: skip
+              for shape in _shapes(kind, capability, width, itemsize, extra))  # fmt: skip
     limit = shared_limit(capability)
     fitting = [tile for tile in chosen if shared_bytes(kind, tile, capability, head_dim, itemsize) <= limit]
     return tuple(fitting) or (Tile(16, 16, 4, 1, descriptors),)
@@ -98,9 +121,7 @@ def _descriptors_pay(kind: Kind, capability: int, width: int, itemsize: int) -> 
     return capability >= 90
 
 
-def _tile(
-    kind: Kind, shape: tuple[int, int, int, int], capability: int, width: int, descriptors: bool
-) -> Tile:
+def _tile(kind: Kind, shape: Shape, capability: int, width: int, descriptors: bool) -> Tile:
     """The shape, and how its rows are best summed and rescaled."""
     m, n, warps, stages = shape
     tensor_memory = capability in (100, 103)
@@ -109,16 +130,21 @@ def _tile(
     return Tile(m, n, warps, stages, descriptors, 1 if one_sum else 8, packed=tensor_memory)
 
 
-def _shapes(kind: Kind, capability: int, width: int, itemsize: int) -> list[tuple[int, int, int, int]]:
+def _shapes(kind: Kind, capability: int, width: int, itemsize: int, extra: Extra) -> list[Shape]:
     if itemsize == 4:
         return _FP32_SHAPES[max(64, width)]
+    width = max(64, width)
     family = {8: 80, 9: 90, 10: 100}.get(capability // 10, 120)
-    shapes = _SHAPES[kind, max(64, width)]
-    return shapes.get(capability) or shapes.get(family) or shapes[80]
+    plain, special = _SHAPES[kind, width], EXTRA_SHAPES.get((extra, kind, width), {})
+    for shapes in (special, plain):
+        for known in (capability, family):
+            if known in shapes:
+                return shapes[known]
+    return plain[80]
 
 
 #: (kernel, width of the head dimension) -> capability -> (m, n, warps, stages), those of 80 for all others.
-_SHAPES: dict[tuple[Kind, int], dict[int, list[tuple[int, int, int, int]]]] = {
+_SHAPES: dict[tuple[Kind, int], dict[int, list[Shape]]] = {
     ("forward", 64): {
         80: [(128, 64, 4, 3), (128, 64, 8, 3), (128, 64, 4, 4), (64, 64, 4, 3), (128, 128, 8, 3)],
         86: [(128, 64, 8, 3), (128, 64, 4, 4), (64, 64, 4, 3), (128, 128, 8, 3)],
@@ -159,7 +185,7 @@ _SHAPES: dict[tuple[Kind, int], dict[int, list[tuple[int, int, int, int]]]] = {
     ("queries", 256): {80: [(64, 32, 8, 1), (64, 16, 4, 2)]},
 }
 #: Products of float32 without tensor cores: registers are the limit.
-_FP32_SHAPES: dict[int, list[tuple[int, int, int, int]]] = {
+_FP32_SHAPES: dict[int, list[Shape]] = {
     64: [(32, 32, 8, 2), (16, 32, 4, 2), (16, 16, 4, 1)],
     128: [(16, 32, 4, 2), (32, 32, 8, 2), (16, 16, 4, 1)],
     256: [(16, 16, 8, 1)],

@@ -1,10 +1,12 @@
 """Flash attention written in Triton for this suite.
 
-Online softmax (Milakov & Gimelshein 2018) over tiles (Dao 2022, 2023). Triton is imported on first use.
+Online softmax (Milakov & Gimelshein 2018) over tiles (Dao 2022, 2023), and split keys where the queries are
+few (flash-decoding, Dao et al. 2023). Triton is imported on first use.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -13,7 +15,10 @@ from implementations.attention.problem import AttentionInputs, AttentionProblem
 from implementations.registry import KernelBuild, Reason, Target, Unsupported, implementation
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
+
+    from implementations.attention._flash_arguments import Attention
 
 #: How float32 products are formed: "ieee" without tensor cores, "tf32" with 10 bits of the mantissa.
 FP32_PRECISION = "ieee"
@@ -61,13 +66,34 @@ def kernel_builds(capability: int) -> Iterable[KernelBuild]:
 )
 def triton_flash(problem: AttentionProblem) -> Callable[[AttentionInputs], Tensor]:
     """Flash attention in Triton, this suite's own kernels."""
+    attention_on = functools.cache(functools.partial(_attention, problem))
 
     def attend(inputs: AttentionInputs) -> Tensor:
-        from implementations.attention._flash_autograd import Attention, flash_attention
+        from implementations.attention._flash_autograd import flash_attention
 
-        if inputs.mask is not None:
-            raise Unsupported("triton_flash takes no mask but the causal one")
-        attention = Attention(problem.scale, problem.causal, problem.causal_offset, FP32_PRECISION)
-        return flash_attention(inputs.q, inputs.k, inputs.v, attention)
+        if inputs.mask is not None and inputs.bias is not None:
+            raise Unsupported("triton_flash takes a boolean mask or an additive one, not both at once")
+        mask = inputs.bias if inputs.mask is None else inputs.mask
+        return flash_attention(inputs.q, inputs.k, inputs.v, attention_on(inputs.q.device), mask)
 
     return attend
+
+
+def _attention(problem: AttentionProblem, device: torch.device) -> Attention:
+    """The rules of a problem as the kernels take them; the starts of packed sequences lie on the device.
+
+    A window of w keys is one more bound: place − w < j, and without causality also j < place + w.
+    """
+    import torch
+
+    from implementations.attention._flash_arguments import Attention, Lengths
+
+    last = problem.causal_offset
+    first = None if problem.window is None else last - problem.window + 1
+    if problem.window is not None and not problem.causal:
+        last += problem.window - 1
+    lengths = None
+    if problem.cu_seqlens is not None:
+        starts = torch.tensor(problem.cu_seqlens, dtype=torch.int32, device=device)
+        lengths = Lengths(starts, max(band.queries for band in problem.sequences))
+    return Attention(problem.scale, problem.causal or first is not None, last, FP32_PRECISION, first, lengths)

@@ -77,26 +77,23 @@ def read(cubin: bytes, tensor: str) -> dict[str, int]:
 
 def narrow_build() -> KernelBuild:
     """head_dim 40: strides that are multiples of 8 and not of 16, which Triton does not see by itself."""
-    from implementations.attention._flash_builds import build
+    from implementations.attention._flash_builds import Form, build
 
-    built = build("forward", tiles("forward", 80, 40, 2, descriptors=False)[0], 40, causal=True)
+    built = build("forward", tiles("forward", 80, 40, 2, descriptors=False)[0], 40, Form(causal=True))
     pointers = tuple(name for name in built.divisible_by_16 if built.signature[name].startswith("*"))
     return replace(built, divisible_by_16=pointers)
 
 
 def child(capability: int) -> dict[str, Any]:
-    """Every kernel that is chosen for this GPU, by name."""
+    """The kernels that are chosen for this GPU without masks, by name."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    from implementations.registry import load, lookup
+    from implementations.attention._flash_builds import PLAIN, builds
 
-    load("attention")
-    builds = lookup("triton_flash").kernel_builds
-    assert builds is not None
     found = {}
-    for build in [*builds(capability), *([narrow_build()] if capability == 80 else [])]:
+    for build in [*builds(capability, PLAIN), *([narrow_build()] if capability == 80 else [])]:
         names = list(build.signature)
         attributes = {(names.index(name),): [["tt.divisibility", 16]] for name in build.divisible_by_16}
         source = ASTSource(build.kernel, dict(build.signature), dict(build.constexprs), attributes)
