@@ -108,12 +108,20 @@ def _approximate(item: choice.Fastest) -> Cell:
 def crossovers(records: Records, crossings: Crossings) -> Grid:
     """Where one overtakes another."""
     axis = records.sweep or "size"
-    setting = any(crossing.setting for crossing in crossings.found)
+    setting = any(crossing.setting for crossing in _exact_first(records, crossings))
     head = (*(["at"] if setting else []), "faster below", "faster above", axis, "95 % interval")
-    rows = tuple(tuple(_crossover(records, crossing, setting)) for crossing in crossings.found)
+    rows = tuple(
+        tuple(_crossover(records, crossing, setting)) for crossing in _exact_first(records, crossings)
+    )
     left = f"; {crossings.left_out} more pairs were not compared" if crossings.left_out else ""
     caption = f"Crossovers along {axis}: where the fitted times of two implementations meet{left}"
     return Grid(caption, head, rows, columns(head, axis), picks=columns(head, "at"))
+
+
+def _exact_first(records: Records, crossings: Crossings) -> list[Crossover]:
+    """Those between exact implementations come first: both compute the same."""
+    cards = records.cards
+    return sorted(crossings.found, key=lambda c: not (cards[c.below].exact and cards[c.above].exact))
 
 
 def _crossover(records: Records, crossing: Crossover, setting: bool) -> Iterable[Cell | str]:

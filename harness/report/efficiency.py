@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.report import peaks
@@ -91,26 +91,34 @@ def table(records: Records) -> Grid:
         if card.exact and (best := _best(facet.of(name)))
     ]
     settings, roofs = any(facet.label for facet, _, _ in rows), any(roof for _, roof, _ in rows)
-    head = _head(records, settings, roofs)
-    body = tuple(tuple(_row(records, *row, settings, roofs)) for row in rows)
+    differ = any(_differ(best) for _, _, best in rows)
+    head = _head(differ, settings, roofs)
+    body = tuple(
+        tuple(_row(records, *row, settings, roofs, CONVENTIONS[: 3 if differ else 1])) for row in rows
+    )
     caption = (
         "Highest useful FLOP rate of exact implementations, with the byte rate there (each input read and "
         "output written once); an approximation does other work"
     )
+    caption += "" if differ else "; all FLOP conventions agree here, as nothing is masked"
     numeric = columns(head, *(h for h in head if "FLOP/s" in h or "rate" in h or "peak" in h))
     return Grid(
         caption, head, body, numeric, "efficiency-table", picks=columns(head, "implementation", "setting")
     )
 
 
-def _head(records: Records, settings: bool, roofs: bool) -> tuple[str, ...]:
-    conventions = (
-        part
-        for c in CONVENTIONS
-        for part in (f"FLOP/s, {c.name}", *([f"of peak, {c.name}"] if roofs else []))
-    )
+def _differ(result: Result) -> bool:
+    """Whether the conventions count a row differently, or not all of them know it."""
+    counts = [convention.flops(result) for convention in CONVENTIONS]
+    known = [count for count in counts if count]
+    return len(known) < len(counts) or max(known) > min(known) * (1 + 1e-9)
+
+
+def _head(differ: bool, settings: bool, roofs: bool) -> tuple[str, ...]:
+    names = [f", {convention.name}" for convention in CONVENTIONS] if differ else [""]
+    rates = (part for name in names for part in (f"FLOP/s{name}", *([f"of peak{name}"] if roofs else [])))
     return (
-        "implementation", *(["setting"] if settings else []), "at", *conventions,
+        "implementation", *(["setting"] if settings else []), "at", *rates,
         name_of("byte_rate"), *(["of peak bandwidth"] if roofs else []),
     )  # fmt: skip
 
@@ -121,13 +129,19 @@ def _best(rows: Iterable[Result]) -> Result | None:
 
 
 def _row(
-    records: Records, facet: Facet, roof: Roof | None, best: Result, settings: bool, roofs: bool
+    records: Records,
+    facet: Facet,
+    roof: Roof | None,
+    best: Result,
+    settings: bool,
+    roofs: bool,
+    conventions: Sequence[Convention],
 ) -> Iterable[Cell | str]:
     yield best.case.implementation
     if settings:
         yield facet.label
     yield words(records.sweep, best.case.problem[records.sweep]) if records.sweep else "the only size"
-    for convention in CONVENTIONS:
+    for convention in conventions:
         rate = _per_second(convention, best)
         yield shown(rate, "FLOP/s") if rate else DASH
         if roofs:

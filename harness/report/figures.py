@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 STRIP_ROW, STRIP_GAP = 13.0, 6.0
-#: A limit further than this factor above the data is told in words: a line must not flatten the data.
-NEAR_LIMIT = 4.0
 
 
 def draw(drawing: Chart | Plane) -> str:
@@ -74,7 +72,7 @@ def _frame(axes: Axes, chart: Chart, texts: svg.Texts, labelled: bool) -> None:
     values = [
         v for s in chart.series for p in s.points for v in _span(p.measurement.low, p.y, p.measurement.high)
     ]
-    if (limit := drawn_limit(chart)) is not None:
+    if (limit := chart.drawn_limit) is not None:
         values.append(limit)
     axes.set_ylim(*padded(values))
     step = (chart.xs[-1] / chart.xs[0]) ** 0.03 if len(chart.xs) > 1 else 2.0
@@ -97,16 +95,8 @@ def _ticks(axes: Axes, chart: Chart, texts: svg.Texts, labelled: bool) -> None:
         axes.set_xlabel(texts.add(chart.x_label), color=svg.INK)
 
 
-def drawn_limit(chart: Chart) -> float | None:
-    """The limit of a chart where it is near enough to the data to be drawn, or None."""
-    if chart.limit is None:
-        return None
-    top = max(p.y for s in chart.series for p in s.points)
-    return chart.limit[0] if top / NEAR_LIMIT <= chart.limit[0] <= top * NEAR_LIMIT else None
-
-
 def _limit(axes: Axes, chart: Chart, texts: svg.Texts) -> None:
-    if (limit := drawn_limit(chart)) is None or chart.limit is None:
+    if (limit := chart.drawn_limit) is None or chart.limit is None:
         return
     axes.axhline(limit, color=svg.INK, linewidth=1.0, linestyle=(0, (1, 2)))
     axes.annotate(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from harness.report import charts, efficiency, figures, planes, sections
+from harness.report import charting, charts, efficiency, figures, planes, sections
 from harness.report.charts import Chart
 from harness.report.grid import Grid
 from harness.report.planes import Plane
@@ -56,7 +56,7 @@ class Drawings:
 
 def drawings(records: Records) -> Drawings:
     """The figures of a page, as data."""
-    drawn, undrawn = charts.charts(records)
+    drawn, undrawn = charting.charts(records)
     costs = [chart for chart in drawn if chart.metric not in charts.ERRORS]
     overview = _overview(records, costs)
     return Drawings(

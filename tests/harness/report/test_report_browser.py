@@ -191,7 +191,10 @@ def test_a_series_can_be_hidden_in_every_figure(browser: Browser, file: Path) ->
         assert page.locator('svg .line[data-series="2"]').first.is_visible()
 
 
-def test_a_flop_convention_can_be_chosen(browser: Browser, file: Path) -> None:
+def test_a_flop_convention_can_be_chosen(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "causal.html"
+    axes = {"seq_len": (64, 128), "causal": (False, True)}
+    file.write_text(report_page(synthetic.description(), synthetic.rows(axes)), "utf-8")
     with opened(browser, file) as (page, _, _):
         heads = page.locator("#efficiency-table thead th")
         whole = heads.all_inner_texts()

@@ -11,7 +11,8 @@ import pytest
 
 from harness.report import canvas, figures
 from harness.report.canvas import DASHES, MARKERS, spread
-from harness.report.charts import Chart, charts
+from harness.report.charting import charts
+from harness.report.charts import Chart
 from harness.report.records import arrange
 from harness.report.svg import COLOURS
 from harness.report.units import shown

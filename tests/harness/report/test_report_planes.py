@@ -128,7 +128,8 @@ def rates(records: Records) -> dict[str, float]:
     """GFLOP/s under each convention of the one setting's naive row."""
     row = cells(efficiency.table(records), 0)
     assert row["implementation"] == "naive"
-    return {c.name: float(row[f"FLOP/s, {c.name}"].split()[0]) for c in efficiency.CONVENTIONS}
+    alike = row.get("FLOP/s")
+    return {c.name: float((alike or row[f"FLOP/s, {c.name}"]).split()[0]) for c in efficiency.CONVENTIONS}
 
 
 @pytest.mark.parametrize(("way", "factor"), [("forward", 1.0), ("backward", 2.5), ("forward_backward", 3.5)])
@@ -146,7 +147,7 @@ def test_percent_of_peak_and_roof_are_those_of_the_data_sheet() -> None:
     records = timed({"seq_len": (16, 32)})
     row = cells(efficiency.table(records), 1)
     rate = 4 * 4 * 64 * 32 * 32 / 1e-5
-    assert float(row["of peak, exact pairs"].rstrip("%")) == pytest.approx(100 * rate / PEAK, abs=0.06)
+    assert float(row["of peak"].rstrip("%")) == pytest.approx(100 * rate / PEAK, abs=0.06)
     moved = 4 * 4 * 32 * 64 * 2 / 1e-5
     assert float(row["of peak bandwidth"].rstrip("%")) == pytest.approx(100 * moved / BANDWIDTH, abs=0.06)
     roof = efficiency.roofline(records)[0].roof

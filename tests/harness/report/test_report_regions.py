@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 import pytest
 
 from harness.report import figures
-from harness.report.charts import Chart, charts
+from harness.report.charting import charts
+from harness.report.charts import Chart
 from harness.report.curves import describes
-from harness.report.figures import drawn_limit
 from harness.report.records import arrange
 
 from . import synthetic
@@ -74,10 +74,10 @@ def test_a_limit_is_drawn_near_the_data_and_told_far_from_them(drawn: dict[str, 
     memory = drawn["peak_live_bytes"]
     assert memory.limit is not None
     assert memory.limit[0] == 8 << 30
-    assert drawn_limit(memory) is None  # 8.6 GB is far above: the line would flatten the data
-    assert "device memory, 8.59 GB" in memory.key_words
+    assert memory.drawn_limit is None  # 8.6 GB is far above: the line would flatten the data
+    assert "device memory, 8.59 GB, is beyond the figure" in memory.key_words
     top = max(p.y for s in memory.series for p in s.points)
-    assert drawn_limit(replace(memory, limit=(2 * top, "device memory"))) == 2 * top
+    assert replace(memory, limit=(2 * top, "device memory")).drawn_limit == 2 * top
 
 
 def test_the_ratio_to_naive_is_of_exact_ones_and_has_the_usual_bound(drawn: dict[str, Chart]) -> None:
