@@ -215,6 +215,7 @@ ROWS = [
     "class hard",
     "class offgrid",
     "false confirmations",
+    "false confirmations (hidden)",
     "wrong among confirmed",
     "false refutations",
     "false refutations (hidden)",

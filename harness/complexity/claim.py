@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.complexity.laws import LAWS, Law
-from harness.complexity.mixture import NAMES
+from harness.complexity.mixture import NAMES, NEAR
 from harness.complexity.posterior import Posterior
 from harness.complexity.structures import TAIL
 from harness.complexity.summary import Summary
@@ -108,7 +108,7 @@ def weigh(claimed: Law, posterior: Posterior, data: Summary) -> Claim:
         interval=posterior.interval,
         share=mixture.share_of_degree((power, log_power)),
         slopes=posterior.interval if data.kind == "count" else (_steepest(data),) * 2,
-        above=mixture.share_above((power, log_power)),
+        above=mixture.share_above((power, log_power), 0.0 if claimed.name else NEAR),
         ceiling=mixture.share_ceiling((power, log_power), data.sizes[-1:]),
         best=max(NAMES, key=lambda name: probabilities[name]),
         rival=rival,
@@ -156,9 +156,9 @@ def _steepest(data: Summary) -> float:
 
 
 def _probability(claimed: Law, degree: tuple[float, int], posterior: Posterior) -> float:
-    """Of a law in the table, or of a free power within .1 of one that is not."""
+    """Of a law in the table, or of a free power NEAR one that is not."""
     if claimed.name in LAWS:
         return posterior.probabilities[str(claimed.name)]
     if degree[1]:
         return 0.0
-    return posterior.mixture.probability_near(degree[0], 0.1)
+    return posterior.mixture.probability_near(degree[0], NEAR)

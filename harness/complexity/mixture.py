@@ -23,6 +23,8 @@ VISIBLE_TAUS, VISIBLE_SHARE = 10.0, 1e-3
 #: octave: the next cache level is not in the data.
 VALIDATED_OCTAVES, DRIFT_PER_OCTAVE = 2.0, 0.05
 NEGLIGIBLE = 1e-5
+#: Free powers this close to a claimed one that is in no table count as that.
+NEAR = 0.1
 #: In comparing degrees a logarithm is more than nothing and less than any power.
 LOG_DEGREE = 0.01
 NAMES = (*LAWS, OTHER)
@@ -55,10 +57,14 @@ class Mixture:
         lead = self.structures.power + LOG_DEGREE * self.structures.log_power
         return np.stack([lead, np.zeros_like(lead), self.structures.lower], axis=1), self.shares
 
-    def share_above(self, degree: tuple[float, int]) -> float:
-        """Posterior mean share at the largest size of terms that grow faster than the degree."""
+    def share_above(self, degree: tuple[float, int], slack: float = 0.0) -> float:
+        """Posterior mean share at the largest size of terms that grow faster than the degree.
+
+        slack: how much faster a free power may be without counting.
+        """
         degrees, shares = self.degrees()
-        faster = degrees > degree[0] + LOG_DEGREE * degree[1] + 1e-9
+        free = (self.structures.law < 0)[:, None] & (np.arange(3) == 0)[None, :]
+        faster = degrees > degree[0] + LOG_DEGREE * degree[1] + np.where(free, slack, 0.0) + 1e-9
         return self.mean((shares * faster).sum(axis=1))
 
     def share_ceiling(self, degree: tuple[float, int], largest: Array) -> float:
@@ -87,7 +93,7 @@ class Mixture:
         """
         degrees, shares = self.degrees()
         free = (self.structures.law < 0)[:, None] & (np.arange(3) == 0)[None, :]
-        slack = np.where(free, 0.1, 1e-9)
+        slack = np.where(free, NEAR, 1e-9)
         same = np.abs(degrees - degree[0] - LOG_DEGREE * degree[1]) <= slack
         share = (shares * same).sum(axis=1)
         having = self.weight * (share >= self.visible)

@@ -18,6 +18,8 @@ REFUTE_AT = 0.01
 MAX_TAU = 0.08
 MAX_WIDTH_CONFIRM, MAX_WIDTH_REFUTE = 0.4, 0.8
 MIN_SHARE, HIDDEN_SHARE = 0.3, 0.02
+#: Share at the largest size that terms of faster growth may have under a confirmed law of a time.
+MOST_ABOVE, MOST_ABOVE_CONSTANT = 0.03, 0.01
 #: A count's faster terms must be so many times below what would be visible.
 VISIBLE_ABOVE = 10.0
 #: A regime that any curve would fit may not be this probable.
@@ -116,11 +118,13 @@ def _objections(claim: Claim, logarithms: bool) -> Iterator[str]:
     if claim.share < _least_share(claim):
         yield f"this term is only {claim.share:.0%} of the cost at {end}: {WIDEN}"
     if claim.above > _most_above(claim):
-        yield (f"a growing term of about {claim.above:.1%} of the cost at {end} cannot be excluded: {WIDEN}")
+        faster = "a growing" if claim.growth == 0 else "a faster growing"
+        yield f"{faster} term of about {claim.above:.1%} of the cost at {end} cannot be excluded: {WIDEN}"
     if claim.kind == "count" and claim.log_power:
         return  # no free power meets a logarithm: the exponents are those of curves that are ruled out
     if low < claim.growth - claim.tolerance or high > claim.growth + claim.tolerance:
-        yield f"{_measured(claim)} reaches beyond {claim.growth:.2f} ± {claim.tolerance:.2f}: {_more(claim)}"
+        beyond = f"exponent {low:.3f} to {high:.3f} reaches beyond"
+        yield f"{beyond} {claim.growth:.2f} ± {claim.tolerance:.3f}: {_more(claim)}"
     if high - low > MAX_WIDTH_CONFIRM:
         yield f"{_measured(claim)} is too wide an interval: {_more(claim)}"
     if claim.log_power and not logarithms:
@@ -140,7 +144,7 @@ def _most_above(claim: Claim) -> float:
     """
     if claim.kind == "count":
         return claim.visible / VISIBLE_ABOVE
-    return HIDDEN_SHARE / 2 if claim.growth == 0 else 1.0
+    return MOST_ABOVE_CONSTANT if claim.growth == 0 else MOST_ABOVE
 
 
 def _contradiction(claim: Claim) -> str | None:
