@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from harness.report import svg
+from harness.report.records import SEPARATOR, base_name, labelled, run_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +26,8 @@ DASHES: Sequence[Any] = (
 MARKERS = ("o", "s", "^", "D", "v", "P")
 WIDTH, LABEL_WIDTH, LEFT, TOP, BOTTOM = 640.0, 118.0, 66.0, 16.0, 42.0
 PLOT_HEIGHT, LABEL_GAP = 330.0, 14.0
+#: Letters of a name for which there is room beside the plot; a run's label is shorter by far.
+MOST_LETTERS = 17
 #: Width of the plot itself, in points.
 ACROSS = WIDTH - LEFT - LABEL_WIDTH
 
@@ -148,8 +151,11 @@ def name_beside(
 
 
 def clip(name: str) -> str:
-    """A name that fits beside the plot; the whole of it is in the tooltip and in the table."""
-    return name if len(name) <= 16 else name[:15] + "…"
+    """A name that fits beside the plot, with the whole label of its run; all of it is in the tooltip."""
+    label = run_label(name)
+    room = MOST_LETTERS - (len(SEPARATOR + label) if label else 0)
+    base = base_name(name)
+    return labelled(base if len(base) <= room else base[: room - 1] + "…", label)
 
 
 def fraction(axes: Axes, y: float) -> float:

@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -131,17 +132,22 @@ def test_render_writes_the_page_of_a_folder(tmp_path: Path, html: str) -> None:
     assert output.read_text("utf-8") == html
 
 
-def test_no_torch_is_imported(tmp_path: Path) -> None:
+def test_no_torch_is_imported_and_no_hash_decides_the_bytes(tmp_path: Path) -> None:
     folder = synthetic.write(
         tmp_path / "run", synthetic.description(), synthetic.rows({"seq_len": (64, 128)}, fail=False)
     )
-    code = (
-        "import sys, pathlib; from harness.report import render; "
-        f"render(pathlib.Path({str(folder)!r}), pathlib.Path({str(tmp_path / 'p.html')!r})); "
-        "sys.exit('torch' in sys.modules)"
-    )
-    root = Path(__file__).parents[3]
-    assert subprocess.run([sys.executable, "-c", code], cwd=root, check=False).returncode == 0
+    pages = [tmp_path / f"{seed}.html" for seed in (1, 2)]
+    for seed, path in enumerate(pages, start=1):
+        code = (
+            "import sys, pathlib; from harness.report import render; "
+            f"render(pathlib.Path({str(folder)!r}), pathlib.Path({str(path)!r})); "
+            "sys.exit('torch' in sys.modules)"
+        )
+        environment = os.environ | {"PYTHONHASHSEED": str(seed)}
+        root = Path(__file__).parents[3]
+        done = subprocess.run([sys.executable, "-c", code], cwd=root, check=False, env=environment)
+        assert done.returncode == 0
+    assert pages[0].read_bytes() == pages[1].read_bytes()
 
 
 def test_coverage_and_every_failure_is_there_with_its_reason(parsed: Page) -> None:

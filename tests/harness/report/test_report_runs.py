@@ -13,10 +13,12 @@ import pytest
 from harness.cli import main
 from harness.report import csv_to, markdown_to
 from harness.report.accuracy import error_rows
+from harness.report.canvas import MOST_LETTERS, clip
 from harness.report.choice import fastest
 from harness.report.illustrations import drawings
 from harness.report.markdown import MOST_BYTES, escaped, fitted, summary
 from harness.report.page import page_of
+from harness.report.records import labelled
 from harness.report.runs import Source, combined, read
 from harness.types import BenchError, DeviceInfo, Measurement, Result, Run
 
@@ -161,3 +163,17 @@ def test_a_summary_keeps_its_limit_and_says_what_it_leaves_out() -> None:
     assert text.split("\n")[: len(whole)] == whole
     assert f"_{20_000 - len(whole)} more lines are left out" in kept
     assert fitted("short") == "short"
+
+
+def test_names_beside_a_figure_keep_the_label_of_their_run() -> None:
+    names = [
+        "naive",
+        labelled("scaled_dot_product", "run 1"),
+        labelled("scaled_dot_product", "run 2"),
+        "x" * 40,
+    ]
+    clipped = [clip(name) for name in names]
+    assert clipped[0] == "naive"
+    assert clipped[1].endswith(" · run 1")
+    assert len(set(clipped)) == len(names)
+    assert all(len(name) <= MOST_LETTERS for name in clipped)
