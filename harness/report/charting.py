@@ -17,7 +17,7 @@ from harness.report.charts import (
     Series,
     letter_words,
 )
-from harness.report.curves import describes, fitted
+from harness.report.curves import describes, fitted, runs_of
 from harness.report.impossible import why_impossible
 from harness.report.outcomes import STATUS_WORDS, told_once
 from harness.report.records import MEMORIES, TIMES, Facet, Records, measured, size_of
@@ -114,7 +114,7 @@ def _series(records: Records, facet: Facet, name: str, metric: str, xs: tuple[fl
             points.append(Point(x, found, bound, _title(name, axis, x, found, bound, why), bool(why)))
         else:
             gaps.append(Gap(x, *_gap(result, found, metric)))
-    curve = fitted(records, facet, name, metric) if points else ()
+    curve = fitted(records, facet, name, metric, runs_of(xs, (p.x for p in points)))
     unlike = not describes(curve, [(p.x, p.y) for p in points])
     place = records.places[name]
     return Series(name, place, tuple(points), tuple(gaps), () if unlike else curve, unlike)

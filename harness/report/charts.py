@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.report.curves import FAR
+from harness.report.curves import FAR, Curve
 from harness.report.outcomes import STATUS_WORDS
 from harness.report.units import name as name_of
 from harness.report.units import shown
@@ -68,7 +68,7 @@ class Series:
     """One implementation in one figure.
 
     index    its fixed place in the palette
-    curve    (x, low, middle, high) of the fitted law with its 95 % interval; empty without a fit
+    curve    the fitted law with its 95 % interval, in pieces between gaps; empty without a fit
     unlike   whether a law was fitted but does not describe the points, so that it is not drawn
     """
 
@@ -76,7 +76,7 @@ class Series:
     index: int
     points: tuple[Point, ...]
     gaps: tuple[Gap, ...]
-    curve: tuple[tuple[float, float, float, float], ...] = ()
+    curve: tuple[Curve, ...] = ()
     unlike: bool = False
 
     @property

@@ -9,7 +9,7 @@ from itertools import combinations
 
 from harness import complexity
 from harness.complexity import Fit
-from harness.report.accuracy import FLOOR
+from harness.report.accuracy import is_floor
 from harness.report.impossible import why_impossible
 from harness.report.records import Facet, Records
 from harness.report.sweeps import Sweep, fit_of, ordered
@@ -83,7 +83,7 @@ def _curves(records: Records, facet: Facet) -> Iterable[_Curve]:
     for name in records.cards:
         results = ordered(facet, name, axis)
         sweep = Sweep(records, name, axis, axis, facet.label, results)
-        if name != FLOOR and not why_impossible(*results) and (fit := fit_of(sweep, records.time or "")):
+        if not is_floor(name) and not why_impossible(*results) and (fit := fit_of(sweep, records.time or "")):
             yield _Curve(facet.label, name, fit)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -12,17 +13,19 @@ from harness.report.impossible import why_impossible
 from harness.report.records import Facet, Records
 from harness.report.sweeps import Sweep, fit_of, ordered
 
-#: Places at which a curve is computed, from the smallest to the largest size that was measured.
-PLACES = 9
-
+#: With fewer sizes than this a curve has a place between each two, so that it looks like one.
+FEW = 12
 #: A fit whose middle is further than this factor from a point does not describe the points.
 FAR = 2.0
 
+#: (size, low, middle, high) in order of size.
 Curve = tuple[tuple[float, float, float, float], ...]
 
 
-def fitted(records: Records, facet: Facet, name: str, metric: str) -> Curve:
-    """(size, low, middle, high) with the central 95 % over the sizes measured; () where nothing is fitted.
+def fitted(
+    records: Records, facet: Facet, name: str, metric: str, runs: Sequence[Sequence[float]]
+) -> tuple[Curve, ...]:
+    """The law with its central 95 %, a piece for each run of sizes without a gap; () where nothing is fitted.
 
     Only of time and memory, whose growth is judged; an impossible time follows no law.
     """
@@ -33,22 +36,30 @@ def fitted(records: Records, facet: Facet, name: str, metric: str) -> Curve:
     if metric == records.time and why_impossible(*rows):
         return ()
     fit = fit_of(Sweep(records, name, axis, axis, facet.label, rows), metric)
-    return _curve(fit) if fit else ()
+    return tuple(_curve(fit, tuple(run)) for run in runs if len(run) > 1) if fit else ()
 
 
-def describes(curve: Curve, points: Sequence[tuple[float, float]]) -> bool:
-    """Whether a curve passes near every point (x, y); one that is not there contradicts nothing."""
-    if not curve:
-        return True
-    logs = np.log(np.array(curve))
-    known = np.array([(x, y) for x, y in points if curve[0][0] <= x <= curve[-1][0]])
-    middle = np.interp(np.log(known[:, 0]), logs[:, 0], logs[:, 2])
-    return bool(np.abs(middle - np.log(known[:, 1])).max() <= np.log(FAR))
+def runs_of(sizes: Iterable[float], present: Iterable[float]) -> list[list[float]]:
+    """The sizes that are present, split wherever one between them is not."""
+    known = set(present)
+    runs: list[list[float]] = [[]]
+    for size in sizes:
+        if size in known:
+            runs[-1].append(size)
+        elif runs[-1]:
+            runs.append([])
+    return [run for run in runs if run]
 
 
-@lru_cache(maxsize=256)
-def _curve(fit: Fit) -> Curve:
-    sizes = fit.summary.sizes
-    places = np.geomspace(sizes[0], sizes[-1], PLACES)
+def describes(curve: Iterable[Curve], points: Sequence[tuple[float, float]]) -> bool:
+    """Whether a law passes near every point (x, y) that it is drawn at; none contradicts nothing."""
+    middle = {x: y for piece in curve for x, _, y, _ in piece}
+    return all(1 / FAR <= middle[x] / y <= FAR for x, y in points if x in middle)
+
+
+@lru_cache(maxsize=512)
+def _curve(fit: Fit, sizes: tuple[float, ...]) -> Curve:
+    between = [float(np.sqrt(a * b)) for a, b in pairwise(sizes)] if len(sizes) < FEW else []
+    places = sorted({*map(float, sizes), *between})
     low, middle, high = fit.predict(places).T.tolist()
-    return tuple(zip(places.tolist(), low, middle, high, strict=True))
+    return tuple(zip(places, low, middle, high, strict=True))

@@ -112,8 +112,8 @@ def _limit(axes: Axes, chart: Chart, texts: svg.Texts) -> None:
 def _behind(axes: Axes, series: Series) -> None:
     """Behind a line: the interval of the fitted law, the overhead-bound region, where memory ends."""
     colour, gid = svg.series_colour(series.index), f"series-{series.index}"
-    if series.curve:
-        xs, lows, middles, highs = (list(column) for column in zip(*series.curve, strict=True))
+    for piece in series.curve:
+        xs, lows, middles, highs = (list(column) for column in zip(*piece, strict=True))
         axes.fill(xs + xs[::-1], lows + highs[::-1], color=colour, alpha=0.14, linewidth=0, gid=f"{gid}-band")
         axes.plot(xs, middles, color=colour, linewidth=0.8, alpha=0.7, gid=f"{gid}-law")
     if series.plateau:

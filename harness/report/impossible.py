@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from harness.complexity.impossible import faster_than_the_device, flat_while_work_grows
 from harness.report.peaks import limits
-from harness.report.records import TIMES, Records, measured, size_of
+from harness.report.records import Records, judged_time, measured, size_of
 from harness.report.sweeps import Sweep, sweeps
 from harness.types import Result
 
@@ -130,12 +130,5 @@ def _traffic(records: Records, result: Result) -> float:
 
 def _amount(result: Result, rate: str) -> float | None:
     """What a rate was computed from: the rate times the time that it is over."""
-    per_second, time = measured(result, rate), _judged(result)
+    per_second, time = measured(result, rate), judged_time(result)
     return per_second.value * time if per_second and time else None
-
-
-def _judged(result: Result) -> float | None:
-    """The time (s) that rates are over: the judged one, else the first of the others."""
-    names: Iterable[str] = (str(result.timing.get("judged")), *TIMES)
-    values: Sequence[float] = [m.value for name in names if (m := measured(result, name)) and m.value > 0]
-    return values[0] if values else None

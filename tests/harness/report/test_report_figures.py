@@ -117,3 +117,26 @@ def test_a_zero_is_marked_and_not_drawn() -> None:
     records = arrange(synthetic.description(), map(exact, synthetic.rows(fail=False)))
     error = next(c for c in charts(records)[0] if c.metric == "error")
     assert dict(error.absent)["naive"] == "exactly 0"
+
+
+def _luminance(colour: str) -> float:
+    """Relative luminance of WCAG 2."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def _schemes() -> list[dict[str, str]]:
+    """The colours of the style sheet: light, dark and print."""
+    css = (Path(figures.__file__).parent / "style.css").read_text("utf-8")
+    blocks = re.findall(r":root \{(.*?)\}", css, flags=re.S)
+    return [{n: c if len(c) == 7 else "#" + "".join(2 * d for d in c[1:]) for n, c in re.findall(
+        r"--(\w+): (#[0-9a-f]{3,6});", block)} for block in blocks]  # fmt: skip
+
+
+@pytest.mark.parametrize("scheme", _schemes(), ids=["light", "dark", "print"])
+def test_lines_and_markers_stand_out_from_the_paper(scheme: dict[str, str]) -> None:
+    names = [f"s{k}" for k in range(COLOURS)] + ["ink", "faint"]
+    for name in names:
+        bright, dim = sorted((_luminance(scheme[name]), _luminance(scheme["paper"])), reverse=True)
+        assert (bright + 0.05) / (dim + 0.05) >= 3, name

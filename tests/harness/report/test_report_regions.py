@@ -10,7 +10,7 @@ import pytest
 from harness.report import figures
 from harness.report.charting import charts
 from harness.report.charts import Chart
-from harness.report.curves import describes
+from harness.report.curves import describes, runs_of
 from harness.report.records import arrange
 
 from . import synthetic
@@ -32,19 +32,22 @@ def test_the_law_is_drawn_with_its_interval_around_the_points(drawn: dict[str, C
     for name in ("naive", "sdpa_flash", "uniform"):
         series = next(s for s in chart.series if s.name == name)
         assert {("s law", str(series.index)), ("s band", str(series.index))} <= found
-        assert series.curve[0][0] == series.points[0].x
-        assert series.curve[-1][0] == pytest.approx(series.points[-1].x)
-        for _, low, middle, high in series.curve:
-            assert low <= middle <= high
-        for point, (_, _, middle, _) in (
-            (series.points[0], series.curve[0]),
-            (series.points[-1], series.curve[-1]),
-        ):
-            assert middle == pytest.approx(point.y, rel=0.1)
+        places = [place for piece in series.curve for place in piece]
+        middles = {x: middle for x, _, middle, _ in places}
+        assert all(low <= middle <= high for _, low, middle, high in places)
+        for point in (series.points[0], series.points[-1]):
+            assert middles[point.x] == pytest.approx(point.y, rel=0.1)
+
+
+def test_no_law_bridges_a_failure(drawn: dict[str, Chart]) -> None:
+    flex = next(s for s in drawn["cpu_time"].series if s.name == "flex")  # 256 crashed
+    assert [(piece[0][0], piece[-1][0]) for piece in flex.curve] == [(64, 128), (512, 4096)]
+    assert runs_of([1, 2, 4, 8, 16], [2, 4, 16]) == [[2, 4], [16]]
+    assert runs_of([1, 2], []) == []
 
 
 def test_a_law_that_misses_the_points_is_not_drawn_and_named(drawn: dict[str, Chart]) -> None:
-    curve = tuple((x, x / 2, x, 2 * x) for x in (1.0, 10.0, 100.0))
+    curve = (tuple((x, x / 2, x, 2 * x) for x in (1.0, 10.0, 100.0)),)
     assert describes(curve, [(1.0, 1.5), (100.0, 60.0)])
     assert not describes(curve, [(1.0, 1.0), (10.0, 25.0)])
     assert describes((), [(1.0, 1.0)])

@@ -15,6 +15,7 @@ from harness.report import csv_to, markdown_to
 from harness.report.accuracy import error_rows
 from harness.report.canvas import MOST_LETTERS, clip
 from harness.report.choice import fastest
+from harness.report.crossing import crossovers
 from harness.report.illustrations import drawings
 from harness.report.markdown import MOST_BYTES, escaped, fitted, summary
 from harness.report.page import page_of
@@ -76,6 +77,8 @@ def test_each_run_is_held_against_its_own_floor() -> None:
         assert cells
         assert all(cell.floor == pytest.approx(0.7 / 0.9) for cell in cells)
     assert not any(t.name.startswith("uniform") for c in fastest(records) for t in c.approximations)
+    crossed = {name for c in crossovers(records).found for name in (c.below, c.above)}
+    assert not any(name.startswith("uniform") for name in crossed)
 
 
 def test_machines_stand_side_by_side_and_are_named() -> None:
