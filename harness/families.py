@@ -10,8 +10,9 @@ from harness.suite import Suite
 from harness.types import Case, Scalar
 from implementations.registry import lookup
 
-#: Where the interpreter counts: multiples of every tile in use. It runs whole programs, so few and small.
-INTERPRETED_LENGTHS = (128, 256, 384, 512, 640)
+#: Where the interpreter counts: it runs whole programs, so few and small. Multiples of a usual tile; where
+#: tiles are larger, `certify_interpreted` takes twice these.
+INTERPRETED_LENGTHS = (64, 128, 192, 256, 320)
 #: Of these the interpreter counts one; its counts are per head and batch item.
 PINNED = ("heads", "batch")
 #: A sweep of so many sizes has a growth to certify.

@@ -83,8 +83,8 @@ class Grid:
     @property
     def between(self) -> Sizes:
         """Sizes of which the first is a multiple of no block: does the polynomial hold there as well?"""
-        largest = max(next(iter(self.sizes.values())))
-        return (largest - self.step // 2 - 3, *self.own[1:])
+        lengths = sorted(next(iter(self.sizes.values())))
+        return (lengths[len(lengths) // 2] - self.step // 2 - 3, *self.own[1:])
 
     def at(self, sizes: Sizes) -> Any:
         """The problem at other sizes of its variables."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from harness.report import charting, charts, efficiency, figures, planes, sections
+from harness.report import charting, charts, efficiency, figures, planes, sections, traffic
 from harness.report.charts import Chart
 from harness.report.grid import Grid
 from harness.report.planes import Plane
@@ -62,7 +62,7 @@ def drawings(records: Records) -> Drawings:
     return Drawings(
         overview=tuple(overview),
         choose=planes.pareto(records),
-        scaling=tuple(chart for chart in costs if chart not in overview),
+        scaling=(*(chart for chart in costs if chart not in overview), *traffic.figure(records)),
         efficiency=efficiency.roofline(records),
         accuracy=(
             *(chart for chart in drawn if chart.metric in charts.ERRORS),

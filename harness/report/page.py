@@ -24,6 +24,7 @@ from harness.report import (
     outcomes,
     runs,
     sections,
+    traffic,
 )
 from harness.report.facts import facts
 from harness.report.grid import NUMERIC_CSS, Grid, capped
@@ -98,6 +99,7 @@ def _content(records: Records, sources: Sequence[Source]) -> Mapping[str, Any]:
         "answer": headline.answer(records, growth, choices, errors),
         "growth": sections.complexity(records, growth, ("time", "peak memory")),
         "counts": sections.complexity(records, growth, ("FLOPs", "bytes")),
+        "traffic": traffic.table(records),
         "growth_left_out": growth.left_out,
         "growth_checked": " ".join(filter(None, dict.fromkeys(checked(s.records) for s in sources))),
         "impossible": capped(choosing.impossible(records), MOST),

@@ -34,6 +34,7 @@ class Attention:
     window_offset  and, unless None, at j ≥ i + window_offset; goes with `causal`
     lengths        packed sequences, each by itself; offsets then hold inside each
     precision      of float32 products: "ieee" or "tf32"
+    tile           queries × keys of every kernel's tiles; None: those chosen for the GPU
     `scale` must be positive. Raises ValueError for a window without an upper end.
     """
 
@@ -43,6 +44,7 @@ class Attention:
     precision: str = "ieee"
     window_offset: int | None = None
     lengths: Lengths | None = None
+    tile: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         if self.window_offset is not None and not self.causal:

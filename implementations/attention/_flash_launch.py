@@ -116,7 +116,7 @@ class Launch:
         # A tile of a packed sequence must not show its neighbour, which the copy engine does not know of.
         fits = lengths is None and all(fits_descriptor(tensor) for tensor in streamed)
         extra = extra_of(mask.kind, attention.window_offset is not None, lengths is not None)
-        self.tiles = _tiles_for(kind, q, fits, extra)
+        self.tiles = _shaped(_tiles_for(kind, q, fits, extra), attention.tile)
 
     @property
     def references(self) -> tuple[Tensor | None, Tensor | None]:
@@ -199,6 +199,14 @@ def kernel_of(kind: Kind) -> Any:
         "keys": keys_kernels.flash_backward_keys,
         "queries": query_kernels.flash_backward_queries,
     }[kind]
+
+
+def _shaped(chosen: tuple[Tile, ...], shape: tuple[int, int] | None) -> tuple[Tile, ...]:
+    """The configurations with another tile, where one is asked for."""
+    if shape is None:
+        return chosen
+    m, n = shape
+    return tuple(dict.fromkeys(replace(tile, m=m, n=n) for tile in chosen))
 
 
 def _tiles_for(kind: Kind, q: Tensor, descriptors: bool, extra: Extra) -> tuple[Tile, ...]:

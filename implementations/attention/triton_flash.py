@@ -54,19 +54,10 @@ def kernel_builds(capability: int) -> Iterable[KernelBuild]:
     return chosen_builds(capability)
 
 
-@implementation(
-    "triton_flash",
-    operation="attention",
-    exact=True,
-    laws={"time": "batch*heads*n^2*d", "memory": "batch*heads*n*d"},
-    available=available,
-    supports=supports,
-    interpreted_on={"cpu"},
-    kernel_builds=kernel_builds,
-)
-def triton_flash(problem: AttentionProblem) -> Callable[[AttentionInputs], Tensor]:
-    """Flash attention in Triton, this suite's own kernels."""
-    attention_on = functools.cache(functools.partial(_attention, problem))
+def _prepare(
+    problem: AttentionProblem, tile: tuple[int, int] | None = None
+) -> Callable[[AttentionInputs], Tensor]:
+    attention_on = functools.cache(functools.partial(_attention, problem, tile))
 
     def attend(inputs: AttentionInputs) -> Tensor:
         from implementations.attention._flash_autograd import flash_attention
@@ -79,7 +70,27 @@ def triton_flash(problem: AttentionProblem) -> Callable[[AttentionInputs], Tenso
     return attend
 
 
-def _attention(problem: AttentionProblem, device: torch.device) -> Attention:
+#: `triton_flash:64x32` holds 64 queries and streams 32 keys a step, whatever the GPU would take best.
+TILES = {f"{m}x{n}": (m, n) for m in (16, 32, 64, 128) for n in (16, 32, 64, 128)}
+
+
+@implementation(
+    "triton_flash",
+    operation="attention",
+    exact=True,
+    laws={"time": "batch*heads*n^2*d", "memory": "batch*heads*n*d"},
+    available=available,
+    supports=supports,
+    interpreted_on={"cpu"},
+    kernel_builds=kernel_builds,
+    variants={name: functools.partial(_prepare, tile=tile) for name, tile in TILES.items()},
+)
+def triton_flash(problem: AttentionProblem) -> Callable[[AttentionInputs], Tensor]:
+    """Flash attention in Triton, this suite's own kernels."""
+    return _prepare(problem)
+
+
+def _attention(problem: AttentionProblem, tile: tuple[int, int] | None, device: torch.device) -> Attention:
     """The rules of a problem as the kernels take them; the starts of packed sequences lie on the device.
 
     A window of w keys is one more bound: place − w < j, and without causality also j < place + w.
@@ -96,4 +107,5 @@ def _attention(problem: AttentionProblem, device: torch.device) -> Attention:
     if problem.cu_seqlens is not None:
         starts = torch.tensor(problem.cu_seqlens, dtype=torch.int32, device=device)
         lengths = Lengths(starts, max(band.queries for band in problem.sequences))
-    return Attention(problem.scale, problem.causal or first is not None, last, FP32_PRECISION, first, lengths)
+    causal = problem.causal or first is not None
+    return Attention(problem.scale, causal, last, FP32_PRECISION, first, lengths, tile)
