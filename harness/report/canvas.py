@@ -155,7 +155,7 @@ def clip(name: str) -> str:
     label = run_label(name)
     room = MOST_LETTERS - (len(SEPARATOR + label) if label else 0)
     base = base_name(name)
-    return labelled(base if len(base) <= room else base[: room - 1] + "…", label)
+    return labelled(base if len(base) <= room else _shortened(base, room), label)
 
 
 def fraction(axes: Axes, y: float) -> float:
@@ -176,3 +176,10 @@ def spread(wanted: dict[int, float], gap: float, low: float, high: float) -> dic
         placed[position] = min(placed[position], ceiling)
         ceiling = placed[position] - gap
     return dict(zip(order, placed, strict=True))
+
+
+def _shortened(name: str, room: int) -> str:
+    """A name in so many letters; variants differ after their colon, so that end is kept."""
+    base, colon, option = name.partition(":")
+    kept = colon + option if len(option) < room // 2 else ""
+    return base[: room - 1 - len(kept)] + "…" + kept
