@@ -180,6 +180,6 @@ def spread(wanted: dict[int, float], gap: float, low: float, high: float) -> dic
 
 def _shortened(name: str, room: int) -> str:
     """A name in so many letters; variants differ after their colon, so that end is kept."""
-    base, colon, option = name.partition(":")
-    kept = colon + option if len(option) < room // 2 else ""
-    return base[: room - 1 - len(kept)] + "…" + kept
+    option = name[name.index(":") :] if ":" in name else ""
+    kept = option if len(option) <= room // 2 else ""
+    return name[: room - 1 - len(kept)] + "…" + kept
