@@ -5,21 +5,26 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
-from harness.report.grid import Cell, Grid, columns
+from harness.report.grid import Cell, Grid, capped, columns
 from harness.report.outcomes import STATUS_WORDS
 from harness.report.records import Records, words
 from harness.report.units import Scale, scale_for
 from harness.report.units import name as name_of
-from harness.types import Result, Status
+from harness.types import Result, Scalar, Status
 
 #: Beyond so many rows the page keeps to the main quantities, and the download is compressed.
 LARGE = 1500
 MAIN = ("error", "error_ratio")
+#: Bytes of a table and of a download that a page of 3 MB has room for.
+MOST_TABLE, MOST_DOWNLOAD = 1_450_000, 900_000
+#: Columns without which a large run's values are still whole: intervals, how many samples, remarks.
+ASIDE = r"\.(low|high|samples)( \[|$)|^(kernels|notes|operation)$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,12 @@ def frame(records: Records) -> pd.DataFrame:
 
 def csv(records: Records) -> str:
     """Those rows as a CSV file."""
-    return str(frame(records).to_csv(index=False, lineterminator="\n"))
+    return written(frame(records))
+
+
+def written(rows: pd.DataFrame) -> str:
+    """A table as CSV with every digit."""
+    return str(rows.to_csv(index=False, lineterminator="\n"))
 
 
 def _flat(result: Result) -> dict[str, object]:
@@ -71,7 +81,7 @@ def table(records: Records) -> Grid:
     scales = {metric: _scale(records, metric) for metric in metrics}
     heads = [scales[metric].head(name_of(metric)) for metric in metrics]
     head = ("implementation", *axes, "status", *heads, "remarks")
-    return Grid(
+    grid = Grid(
         f"All {len(records.results)} cases",
         head,
         tuple(_row(r, axes, metrics, scales) for r in sorted(records.results, key=_standing)),
@@ -79,6 +89,8 @@ def table(records: Records) -> Grid:
         key="data-table",
         picks=columns(head, "implementation", *axes, "status"),
     )
+    size = len(grid.html.encode())
+    return grid if size <= MOST_TABLE else capped(grid, len(grid.rows) * MOST_TABLE // size)
 
 
 def _standing(result: Result) -> int:
@@ -107,17 +119,31 @@ def _row(
     good = result.status is Status.OK
     return (
         result.case.implementation,
-        *(words(a, problem[a]) if isinstance(problem[a], bool) else str(problem[a]) for a in axes),
+        *(_value(a, problem.get(a)) for a in axes),
         "ok" if good else Cell(STATUS_WORDS[result.status], "muted" if result.status == "skipped" else "bad"),
         *(scales[m].show(result.metrics[m].value) if m in result.metrics else "" for m in metrics),
         "; ".join([result.reason, *result.flags] if result.reason else result.flags),
     )
 
 
+def _value(axis: str, value: Scalar) -> str:
+    """A value of an axis; of runs with different axes a row may lack one."""
+    if value is None:
+        return "—"
+    return words(axis, value) if isinstance(value, bool) else str(value)
+
+
 def downloads(records: Records) -> tuple[Download, ...]:
-    """Every stored number but the raw samples: CSV, and JSON unless the run is large."""
+    """Every stored number but the raw samples: CSV, and JSON unless the run is large.
+
+    Of a very large run the values alone, or nothing where even they are too many for a page.
+    """
     name = str(records.run.suite.get("name", "run"))
-    links = [_download(f"{name}.csv", "text/csv", csv(records), "CSV")]
+    rows_of = frame(records)
+    values = rows_of[[column for column in rows_of if not re.search(ASIDE, str(column))]]
+    both = (("CSV", rows_of), ("CSV of the values alone", values))
+    found = (_download(f"{name}.csv", "text/csv", written(part), label) for label, part in both)
+    links = [link for link in found if len(link.href) <= MOST_DOWNLOAD][:1]
     if len(records.results) <= LARGE:
         rows = [{k: v for k, v in _flat(r).items() if v is not None} for r in records.results]
         text = json.dumps(rows, allow_nan=False, ensure_ascii=False, separators=(",", ":"))

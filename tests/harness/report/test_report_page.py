@@ -18,8 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.report import page, render
+from harness.report import alldata, page, render
 from harness.report.facts import few
+from harness.report.records import arrange
 from harness.report.units import plain
 from harness.types import Measurement, Result, Scalar, Status
 
@@ -283,6 +284,26 @@ def test_size_of_ten_thousand_rows() -> None:
     assert "This run is large" in html
     assert "left out" in html
     assert "further settings are not drawn" in html
+
+
+def test_what_a_very_large_run_leaves_out_of_the_page_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = arrange(synthetic.description(), synthetic.rows())
+    whole = alldata.table(records)
+    everything = len(alldata.downloads(records)[0].href)
+    monkeypatch.setattr(alldata, "MOST_TABLE", len(whole.html.encode()) // 2)
+    grid = alldata.table(records)
+    assert len(grid.html.encode()) < 0.6 * len(whole.html.encode())
+    assert f"the first {len(grid.rows)} of {len(whole.rows)} rows" in grid.caption
+    monkeypatch.setattr(alldata, "MOST_DOWNLOAD", everything - 1)
+    values = alldata.downloads(records)[0]
+    assert values.words == "CSV of the values alone"
+    text = gzip.decompress(base64.b64decode(values.href.partition("base64,")[2])).decode()
+    head = next(csv.reader(io.StringIO(text)))
+    assert "cpu_time [s]" in head
+    assert "reason" in head
+    assert not [name for name in head if "low" in name or name in ("kernels", "notes")]
+    monkeypatch.setattr(alldata, "MOST_DOWNLOAD", 10)
+    assert [link.words for link in alldata.downloads(records)] == ["JSON"]
 
 
 def test_the_script_is_small() -> None:
