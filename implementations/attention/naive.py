@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     "naive",
     operation="attention",
     exact=True,
-    laws={"time": "batch*heads*n^2*d", "memory": "batch*heads*n^2"},
+    laws={
+        "time": "batch*heads*n^2*d",
+        "memory": "batch*heads*n^2",
+        "bytes": "batch*heads*n^2 + batch*heads*n*d",
+    },
 )
 def naive(problem: AttentionProblem) -> Callable[[AttentionInputs], Tensor]:
     """softmax(QKᵀ/√d + bias)·V with the whole matrix in memory.

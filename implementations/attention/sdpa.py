@@ -26,12 +26,15 @@ NO_KERNEL = ("No available kernel", "No viable backend")
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """One backend of torch, the name it is measured under, and what it cannot do."""
+    """One backend of torch, the name it is measured under, and what it cannot do.
+
+    storage  the law of its peak and of what its operators read and write
+    """
 
     name: str
     constant: str
     summary: str
-    memory: str
+    storage: str
     available: Callable[[Target], Reason]
     supports: Check
 
@@ -46,7 +49,7 @@ class Backend:
             self.name,
             operation="attention",
             exact=True,
-            laws={"time": "batch*heads*n^2*d", "memory": self.memory},
+            laws={"time": "batch*heads*n^2*d", "memory": self.storage, "bytes": self.storage},
             available=self.available,
             supports=self.supports,
         )(prepare)
@@ -176,7 +179,7 @@ BACKENDS = (
         "sdpa_math",
         "MATH",
         "PyTorch's unfused attention: separate products and a safe softmax.",
-        memory="batch*heads*n^2",
+        storage="batch*heads*n^2 + batch*heads*n*d",
         available=_no_objection,
         supports=_no_objection,
     ),
@@ -184,7 +187,7 @@ BACKENDS = (
         "sdpa_flash",
         "FLASH_ATTENTION",
         "PyTorch's flash attention (Dao 2023 on CUDA, its own tiled kernel on CPU).",
-        memory="batch*heads*n*d",
+        storage="batch*heads*n*d",
         available=_from_sm_80,
         supports=_flash_supports,
     ),
@@ -192,7 +195,7 @@ BACKENDS = (
         "sdpa_efficient",
         "EFFICIENT_ATTENTION",
         "PyTorch's memory-efficient attention (Rabe & Staats 2021, CUTLASS kernels).",
-        memory="batch*heads*n*d",
+        storage="batch*heads*n*d",
         available=_cuda_only("memory-efficient", (5, 0)),
         supports=_efficient_supports,
     ),
@@ -200,7 +203,7 @@ BACKENDS = (
         "sdpa_cudnn",
         "CUDNN_ATTENTION",
         "NVIDIA cuDNN's fused attention through PyTorch.",
-        memory="batch*heads*n*d",
+        storage="batch*heads*n*d",
         available=_cuda_only("cuDNN", (8, 0)),
         supports=_cudnn_supports,
     ),

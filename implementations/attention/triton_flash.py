@@ -78,7 +78,11 @@ TILES = {f"{m}x{n}": (m, n) for m in (16, 32, 64, 128) for n in (16, 32, 64, 128
     "triton_flash",
     operation="attention",
     exact=True,
-    laws={"time": "batch*heads*n^2*d", "memory": "batch*heads*n*d"},
+    laws={
+        "time": "batch*heads*n^2*d",
+        "memory": "batch*heads*n*d",
+        "bytes": "batch*heads*n^2*d",  # requests: K and V once a tile of queries
+    },
     available=available,
     supports=supports,
     interpreted_on={"cpu"},

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     "uniform",
     operation="attention",
     exact=False,
-    laws={"time": "batch*heads*n*d", "memory": "batch*heads*n*d"},
+    laws={"time": "batch*heads*n*d", "memory": "batch*heads*n*d", "bytes": "batch*heads*n*d"},
 )
 def uniform(problem: AttentionProblem) -> Callable[[AttentionInputs], Tensor]:
     """The mean of V over the keys that a query may see; it never reads Q, K or an additive mask."""
