@@ -6,12 +6,15 @@ import csv
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page
 
+from harness.counting.certificates import Certificate, CertifiedFamily
+from harness.counting.polynomial import Polynomial
 from harness.report import page as report_page
 
 from . import chromium, synthetic
@@ -38,9 +41,13 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All kinds of content, few rows: axe-core looks at every cell."""
     path = tmp_path_factory.mktemp("page") / "page.html"
-    path.write_text(
-        report_page(synthetic.description(), synthetic.rows({"seq_len": synthetic.SIZES[::2]})), "utf-8"
-    )
+    rows = list(synthetic.rows({"seq_len": synthetic.SIZES[::2]}))
+    case = next(r.case for r in rows if r.case.implementation == "naive")
+    found, held = ((256,), (512,), (768,)), ((1024,),)
+    square = Polynomial(("n",), {(2,): Fraction(8)})
+    certificate = Certificate("naive", "peak_bytes", "B", square, "float32", found, held)
+    certified = [CertifiedFamily(case, (), (certificate,), {})]
+    path.write_text(report_page(synthetic.description(), rows, certified), "utf-8")
     return path
 
 
@@ -147,6 +154,22 @@ def test_print_shows_what_is_folded_and_hides_the_tools(browser: Browser, file: 
         for tools in page.locator("nav, .tools, .button").all():
             assert not tools.is_visible()
         assert page.pdf().startswith(b"%PDF")
+
+
+def test_evidence_opens_on_the_screen_and_stands_open_in_print(browser: Browser, small: Path) -> None:
+    with opened(browser, small, java_script_enabled=False) as (page, _, _):
+        polynomial, evidence = page.locator(".more > summary").first, page.locator(".more > small").first
+        assert polynomial.inner_text() == "8n²"
+        assert not evidence.is_visible()
+        polynomial.click()
+        assert evidence.is_visible()
+        assert "the one polynomial through the counts" in evidence.inner_text()
+        polynomial.click()
+        page.emulate_media(media="print")
+        assert polynomial.is_visible()
+        box = evidence.bounding_box()
+        assert box is not None
+        assert box["height"] > 10
 
 
 def test_a_phone_scrolls_in_one_direction(browser: Browser, file: Path) -> None:
