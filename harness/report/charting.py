@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from harness.report.accuracy import RULE
 from harness.report.charts import (
@@ -20,11 +21,11 @@ from harness.report.charts import (
 from harness.report.curves import describes, fitted, runs_of
 from harness.report.impossible import why_impossible
 from harness.report.outcomes import STATUS_WORDS, told_once
-from harness.report.records import MEMORIES, TIMES, Facet, Records, measured, size_of
+from harness.report.records import MACHINE, MEMORIES, TIMES, Facet, Records, measured, size_of
 from harness.report.sweeps import overhead_limit
 from harness.report.units import name as name_of
 from harness.report.units import shown
-from harness.types import Measurement, Result, Status
+from harness.types import Measurement, Result, Scalar, Status
 
 MAX_CHARTS = 12
 
@@ -36,12 +37,22 @@ def charts(records: Records) -> tuple[tuple[Chart, ...], str]:
     metrics = quantities(records)
     facets = records.facets(records.sweep)
     room = MAX_CHARTS // len(metrics) if metrics else 0
-    drawn = [
-        chart for facet in facets[:room] for metric in metrics if (chart := _chart(records, facet, metric))
-    ]
+    found = [(f, chart) for f in facets[:room] for m in metrics if (chart := _chart(records, f, m))]
+    drawn = [_alike(chart, facet, found) for facet, chart in found]
     left = len(facets) - room
     note = f"{left} further settings are not drawn; their numbers are in the full data." if left > 0 else ""
     return tuple(drawn), note
+
+
+def _alike(chart: Chart, facet: Facet, found: Sequence[tuple[Facet, Chart]]) -> Chart:
+    """The chart with the heights of the same one on other machines, so that both have one scale."""
+    elsewhere = [other for f, other in found if other.metric == chart.metric and _place(f) == _place(facet)]
+    return replace(chart, among=tuple(p.y for other in elsewhere for s in other.series for p in s.points))
+
+
+def _place(facet: Facet) -> tuple[tuple[str, Scalar], ...]:
+    """What is held fixed, whichever the machine."""
+    return tuple((axis, value) for axis, value in facet.fixed if axis != MACHINE)
 
 
 def quantities(records: Records) -> list[str]:

@@ -114,6 +114,7 @@ class Chart:
 
     absent  (implementation, why) of those that have no point here
     limit   a value that must not be exceeded, with its name, or None
+    among   heights that the axis holds as well: of the same figure on other machines
     missing (names, why in a word or two) of those same ones, those alike together
     """
 
@@ -128,6 +129,7 @@ class Chart:
     absent: tuple[tuple[str, str], ...]
     limit: tuple[float, str] | None = None
     missing: tuple[tuple[str, str], ...] = ()
+    among: tuple[float, ...] = ()
 
     @property
     def title(self) -> str:

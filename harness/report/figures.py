@@ -72,6 +72,7 @@ def _frame(axes: Axes, chart: Chart, texts: svg.Texts, labelled: bool) -> None:
     values = [
         v for s in chart.series for p in s.points for v in _span(p.measurement.low, p.y, p.measurement.high)
     ]
+    values += chart.among
     if (limit := chart.drawn_limit) is not None:
         values.append(limit)
     axes.set_ylim(*padded(values))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness.counting.certificates import CertifiedFamily
 from harness.report.impossible import marked
-from harness.report.records import MACHINE, Records, arrange, labelled
+from harness.report.records import MACHINE, OWN_TIME, Records, arrange, labelled
 from harness.store import read_certificates, read_rows, read_run
 from harness.types import BenchError, Case, Result, Run, Scalar
 
@@ -79,8 +79,13 @@ def combined(sources: Sequence[Source]) -> Records:
     shared = Counter(source.machine for source in sources)
     machines = _machines(sources)
     tell = len(machines) > 1
+    clocks = {source.records.time for source in sources if source.records.time}
     moved = [
-        _Move(source.label if shared[source.machine] > 1 else "", machines[source.machine] if tell else "")
+        _Move(
+            source.label if shared[source.machine] > 1 else "",
+            machines[source.machine] if tell else "",
+            source.records.time if len(clocks) > 1 else None,
+        )
         for source in sources
     ]
     rows = [move.row(r) for move, s in zip(moved, sources, strict=True) for r in s.records.results]
@@ -103,17 +108,20 @@ def _machines(sources: Sequence[Source]) -> Mapping[tuple[Scalar, ...], str]:
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """How the rows of one run appear among those of others."""
+    """How the rows of one run appear among those of others; clock: the time that is copied to `own_time`."""
 
     label: str
     machine: str
+    clock: str | None
 
     def case(self, case: Case) -> Case:
         problem = {**case.problem, MACHINE: self.machine} if self.machine else case.problem
         return replace(case, implementation=labelled(case.implementation, self.label), problem=problem)
 
     def row(self, result: Result) -> Result:
-        return replace(result, case=self.case(result.case))
+        own = result.metrics.get(self.clock or "")
+        metrics = {**result.metrics, OWN_TIME: own} if own else result.metrics
+        return replace(result, case=self.case(result.case), metrics=metrics)
 
     def family(self, family: CertifiedFamily) -> CertifiedFamily:
         return replace(family, case=self.case(family.case))

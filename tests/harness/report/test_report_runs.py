@@ -14,6 +14,7 @@ from harness.cli import main
 from harness.report import csv_to, markdown_to
 from harness.report.accuracy import error_rows
 from harness.report.canvas import MOST_LETTERS, clip
+from harness.report.charts import Chart
 from harness.report.choice import fastest
 from harness.report.crossing import crossovers
 from harness.report.illustrations import drawings
@@ -88,6 +89,28 @@ def test_machines_stand_side_by_side_and_are_named() -> None:
     assert {r.case.implementation for r in records.results} == {card.name for card in CARDS}
     assert records.device_of({"machine": "Other CPU"}) == OTHER
     assert records.memory_of({"machine": "Other CPU"}) == 4 << 30
+
+
+def test_machines_share_the_scale_of_a_figure() -> None:
+    slow = drawings(combined([source("a"), source("b", 30.0, OTHER)])).overview
+    spans = [chart.among for chart in slow if isinstance(chart, Chart)]
+    assert len(spans) == 2
+    assert (min(spans[0]), max(spans[0])) == (min(spans[1]), max(spans[1]))
+
+
+def test_machines_with_different_clocks_are_each_timed_by_their_own() -> None:
+    gpu = source("b", 0.1, OTHER)
+    renamed = {"cpu_time": "gpu_time_cold", "wall_time": "gpu_time_hot"}
+    rows = tuple(
+        replace(r, metrics={renamed.get(name, name): m for name, m in r.metrics.items()}) for r in gpu.rows
+    )
+    records = combined([source("a"), replace(gpu, rows=rows)])
+    assert records.time == "own_time"
+    for row in records.results:
+        own = row.metrics.get("cpu_time") or row.metrics.get("gpu_time_cold")
+        assert row.metrics.get("own_time") == own
+    assert len(drawings(records).overview) == 2
+    assert {c.problem.fixed[1][1] for c in fastest(records)} == {"Example CPU", "Other CPU"}
 
 
 def test_machines_of_one_name_are_told_apart() -> None:
