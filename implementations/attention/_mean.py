@@ -27,13 +27,13 @@ class _Unread(torch.autograd.Function):
 def mean_of_values(problem: AttentionProblem, inputs: AttentionInputs) -> Tensor:
     """(batch, heads, seq_len, head_dim); rows that see no key are 0."""
     wide = torch.promote_types(inputs.v.dtype, torch.float32)
-    values = masks.repeat_heads(problem, inputs.v).to(wide)
     if inputs.mask is not None:
-        mean = _masked(problem, inputs, values)
+        mean = _masked(problem, inputs, masks.repeat_heads(problem, inputs.v).to(wide))
     elif masks.sees_everything(problem):
-        mean = values.mean(-2, keepdim=True).repeat(1, 1, problem.seq_len, 1)
+        mean = masks.repeat_heads(problem, inputs.v.mean(-2, keepdim=True, dtype=wide))
+        mean = mean.repeat(1, 1, problem.seq_len, 1)
     else:
-        mean = _running(problem, values)
+        mean = masks.repeat_heads(problem, _running(problem, inputs.v.to(wide)))
     output: Tensor = _Unread.apply(mean.to(inputs.v.dtype), inputs.q, inputs.k)  # type: ignore[no-untyped-call]
     return output
 
