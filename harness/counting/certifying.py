@@ -17,8 +17,9 @@ from implementations.registry import Implementation
 
 #: Quantities of the eager counter, and their units.
 EAGER = {"flops": "FLOP", "bytes": "B", "peak_bytes": "B", "exponentials": "1", "depth": "1"}
-#: Quantities of the interpreter.
-INTERPRETED = {"flops": "FLOP", "bytes": "B", "bytes_loaded": "B", "bytes_stored": "B", "exponentials": "1"}
+#: Quantities of the interpreter, and the storage of what PyTorch does beside it.
+INTERPRETED = {"flops": "FLOP", "bytes": "B", "bytes_loaded": "B", "bytes_stored": "B", "peak_bytes": "B",
+               "exponentials": "1"}  # fmt: skip
 
 Found = list[Certificate | Uncertified]
 #: Says that the work goes on.
@@ -58,7 +59,7 @@ def certify_interpreted(
 
 def _certify_interpreted(implementation: Implementation, grid: Grid, touch: Touch) -> Found:
     from harness import passes
-    from harness.counting import interpreter
+    from harness.counting import eager, interpreter
 
     tensors = list(_tensors(grid.at(grid.points[0]).inputs("cpu")))
 
@@ -67,7 +68,9 @@ def _certify_interpreted(implementation: Implementation, grid: Grid, touch: Touc
         bound = passes.bind(at.pass_, implementation.prepare(at), inputs)
         if at.pass_ == "backward":
             bound.call()  # builds the graph
-        return _interpreted(interpreter.count(bound.call, _tensors(inputs)), tensors)
+        with interpreter.counting(_tensors(inputs)) as recorder:
+            beside = eager.count(bound.call, inputs)
+        return _interpreted(recorder.counts(), beside, tensors)
 
     units = INTERPRETED | {f"loaded_{name}": "B" for name in tensors}
     found = _certify(implementation.name, units, grid, evaluate, touch)
@@ -84,14 +87,16 @@ def _tensors(inputs: Any) -> dict[str, Any]:
     return {name: value for name, value in named.items() if hasattr(value, "data_ptr")}
 
 
-def _interpreted(counts: Any, tensors: Sequence[str]) -> object:
-    """The interpreter's counts under the names of the quantities."""
+def _interpreted(counts: Any, beside: EagerCounts, tensors: Sequence[str]) -> object:
+    """The interpreter's counts under the names of the quantities, with PyTorch's operators beside them."""
     return SimpleNamespace(
-        flops=counts.dot_flops,
+        ops=beside.ops,
+        peak_bytes=beside.peak_bytes,
+        flops=counts.dot_flops + beside.flops,
         bytes=counts.bytes_requested,
         bytes_loaded=counts.bytes_loaded,
         bytes_stored=counts.bytes_stored,
-        exponentials=counts.exponentials,
+        exponentials=counts.exponentials + beside.exponentials,
         **{f"loaded_{name}": counts.load_bytes.get(name, 0) for name in tensors},
     )
 

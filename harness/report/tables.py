@@ -142,6 +142,8 @@ def _certified(row: ComplexityRow, sweep: Sweep, found: Certified | None, metric
     """With the exact count. It judges by equality, no time and nothing that was measured to be otherwise."""
     if found is None:
         return replace(row, evidence=why_uncertified(sweep, row.quantity))
+    if row.quantity == "time" and not found.certificate.polynomial.terms:
+        return row  # no matrix product: its FLOPs say nothing of its time
     power = float(found.exponents[sweep.axis])
     sizes = len(found.certificate.found_at) + len(found.certificate.confirmed_at)
     exact = Exponent(found.certificate.quantity, power, power, power, sizes)

@@ -45,6 +45,7 @@ FORMS = {
     ("triton_flash", "flops"): "256n²",
     ("triton_flash", "bytes_stored"): "132n",  # n·d·b + 4n
     ("triton_flash", "loaded_q"): "128n",  # n·d·b
+    ("triton_flash", "peak_bytes"): "132n",  # the output and log Σ exp of each row
 }
 
 
