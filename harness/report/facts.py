@@ -62,7 +62,7 @@ def compared(sources: Sequence[Source]) -> Grid:
             source.run.started[:16].replace("T", " "),
             commit(source.run.environment),
             outcomes.coverage(source.records),
-            *(_everything(source.run).get(name, "unknown") for name in apart),
+            *(_everything(source.run).get(name, "—") for name in apart),
         )
         for source in sources
     )

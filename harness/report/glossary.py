@@ -12,6 +12,10 @@ GLOSSARY = (
         "Time of one call with the L2 cache flushed before it, and of back-to-back calls.",
     ),
     (
+        "Time (own clock)",
+        "On a page of machines that are timed differently: the CPU time of one, the GPU time of another.",
+    ),
+    (
         "Interval",
         "Central 95 % of what the samples leave possible. Two times are tied when their intervals overlap.",
     ),
@@ -38,6 +42,19 @@ GLOSSARY = (
     (
         "≤",
         "O(f) is an upper bound: a cost that grows more slowly than declared keeps it.",
+    ),
+    (
+        "Nothing is better in both",
+        "The Pareto front: every other one is slower or takes more (memory, error).",
+    ),
+    (
+        "Roofline",
+        "The rate that a device allows at most: its arithmetic, or its memory bandwidth times the FLOPs"
+        " done per byte moved, whichever is less (Williams, Waterman and Patterson 2009).",
+    ),
+    (
+        "FLOP convention",
+        "How the work of attention is counted under a mask: exact pairs, half of the square, or all of it.",
     ),
     (
         "Overhead-bound",

@@ -11,7 +11,7 @@ from harness import format
 NAMES = {
     "cpu_time": "CPU time",
     "wall_time": "wall time",
-    "own_time": "time by each machine's own clock",
+    "own_time": "time (own clock)",
     "gpu_time_cold": "GPU time, cold cache",
     "gpu_time_hot": "GPU time, hot cache",
     "peak_memory": "peak memory",
