@@ -63,6 +63,8 @@ def _certify_interpreted(implementation: Implementation, grid: Grid, touch: Touc
 
     tensors = list(_tensors(grid.at(grid.points[0]).inputs("cpu")))
 
+    blocks: set[str] = set()
+
     def evaluate(at: Any) -> object:
         inputs = at.inputs("cpu")
         bound = passes.bind(at.pass_, implementation.prepare(at), inputs)
@@ -70,11 +72,20 @@ def _certify_interpreted(implementation: Implementation, grid: Grid, touch: Touc
             bound.call()  # builds the graph
         with interpreter.counting(_tensors(inputs)) as recorder:
             beside = eager.count(bound.call, inputs)
-        return _interpreted(recorder.counts(), beside, tensors)
+        counts = recorder.counts()
+        blocks.add(counts.blocks)
+        return _interpreted(counts, beside, tensors)
 
     units = INTERPRETED | {f"loaded_{name}": "B" for name in tensors}
     found = _certify(implementation.name, units, grid, evaluate, touch)
-    return [one for one in found if not _never_loaded(one)]
+    tiles = next(iter(blocks)) if len(blocks) == 1 else ""
+    return [_with_tiles(one, tiles) for one in found if not _never_loaded(one)]
+
+
+def _with_tiles(one: Certificate | Uncertified, tiles: str) -> Certificate | Uncertified:
+    if isinstance(one, Uncertified) or not tiles:
+        return one
+    return replace(one, conditions=f"{one.conditions}, {tiles}")
 
 
 def _never_loaded(one: Certificate | Uncertified) -> bool:

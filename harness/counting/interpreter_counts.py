@@ -30,10 +30,11 @@ NAMES: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One kernel launch."""
+    """One kernel launch; `blocks` are its constants that by their name are sizes of tiles ("BLOCK_M", 64)."""
 
     kernel: str
     grid: tuple[int, int, int]
+    blocks: tuple[tuple[str, int], ...] = ()
 
     @property
     def programs(self) -> int:
@@ -91,6 +92,12 @@ class InterpreterCounts:
         return self.elementwise.get("exp", 0) + self.elementwise.get("exp2", 0)
 
     @property
+    def blocks(self) -> str:
+        """The sizes of the kernels' tiles in words: "BLOCK_M=64, BLOCK_N=64"; empty where none are named so."""
+        named = dict.fromkeys(f"{name}={size}" for launch in self.launches for name, size in launch.blocks)
+        return ", ".join(named)
+
+    @property
     def kernels(self) -> tuple[str, ...]:
         """Names of the kernels in the order of their first launch."""
         return tuple(dict.fromkeys(launch.kernel for launch in self.launches))
@@ -103,6 +110,7 @@ class Recorder:
         self.named, self.guard = [guards.span_of(name, t) for name, t in tensors.items()], guard
         self.memory = guards.MemoryMap(self.named)
         self.program = guards.Program("?", (0, 0, 0), 0)
+        self.blocks: tuple[tuple[str, int], ...] = ()
         self.bytes: dict[str, Counter[str]] = {kind: Counter() for kind in ("load", "store", "atomic")}
         self.instructions: Counter[str] = Counter()
         self.masked_off = self.dots = self.dot_flops = self.integer_ops = 0
@@ -153,7 +161,9 @@ class Recorder:
 
     def receive(self, *arguments: Iterable[tuple[str, Any]]) -> None:
         """A launch's arguments: their tensors are the memory it may touch."""
-        spans = [span for pairs in arguments for name, value in pairs for span in _spans(name, value)]
+        received = [pair for pairs in arguments for pair in pairs]
+        self.blocks = tuple((n, v) for n, v in received if n.startswith("BLOCK") and type(v) is int)
+        spans = [span for name, value in received for span in _spans(name, value)]
         unnamed = [span for span in spans if not any(span.within(named) for named in self.named)]
         self.memory = guards.MemoryMap([*self.named, *unnamed])
 
@@ -173,7 +183,7 @@ class Recorder:
 
     def launch(self, grid: tuple[int, int, int]) -> None:
         """A launch begins."""
-        self.launches.append(Launch(self.kernel, grid))
+        self.launches.append(Launch(self.kernel, grid, self.blocks))
         if self.guard:
             guards.check_grid(self.kernel, grid)
 

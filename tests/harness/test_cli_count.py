@@ -66,4 +66,13 @@ def test_flash_loads_keys_and_values_once_a_tile_of_queries(
 def test_what_has_no_certificate_says_why(certified: tuple[str, dict[tuple[str, str], str]]) -> None:
     shown = certified[0]
     assert "compiled code cannot be followed" in shown
+
+
+def test_the_tiles_of_a_kernel_are_stated(certified: tuple[str, dict[tuple[str, str], str]]) -> None:
+    assert "float16, not causal, forward, BLOCK_D=64, BLOCK_M=64, BLOCK_N=64" in certified[0]
+    assert "n a multiple of 64" in certified[0]
+
+
+def test_what_no_other_device_has_is_named(certified: tuple[str, dict[tuple[str, str], str]]) -> None:
+    shown = certified[0]
     assert "CUDA only" in shown
