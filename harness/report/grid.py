@@ -64,7 +64,8 @@ class Grid:
         kind = f" class={escape(cell.kind)}" if cell.kind else ""
         note = f"<small>{escape(cell.note)}</small>" if cell.note else ""
         if cell.more:
-            note = f"<details class=more><summary>{note}</summary><small>{escape(cell.more)}</small></details>"
+            opened = f"<small>{escape(cell.more)}</small>"
+            note = f"<details class=more><summary>{note}</summary>{opened}</details>"
         return f"<{tag}{kind}>{escape(cell.text)}{note}"
 
 

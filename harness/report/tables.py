@@ -154,7 +154,8 @@ def _certified(row: ComplexityRow, sweep: Sweep, found: Certified | None, metric
     row = replace(row, predictions=found.predictions(sweep))
     claim = _claim(row.declared, sweep.variable)
     if not isinstance(claim, Law) or row.polynomial == "0":  # without a matrix product no law of FLOPs speaks
-        return replace(row, word="not claimed", reason=f"no law is declared for it; counted: {row.polynomial}")
+        reason = f"no law is declared for it; counted: {row.polynomial}"
+        return replace(row, word="not claimed", reason=reason)
     word, reason, bound, bound_reason = found.judge(claim, sweep.axis)
     return replace(row, word=word, reason=reason, bound=bound, bound_reason=bound_reason)
 
