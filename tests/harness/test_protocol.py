@@ -23,7 +23,7 @@ REQUESTS = [
     protocol.Start("cpu", True, ("a.py",), "attention"),
     protocol.ProbeRequest(CASE, run=False),
     protocol.MeasureRequest((CASE, CASE), ("latency",)),
-    protocol.CertifyRequest(CASE, (128, 256)),
+    protocol.CertifyRequest(CASE, {"n": (128, 256), "d": (16,)}),
 ]
 ANSWERS = [
     protocol.Ready(ENVIRONMENT, Sampling(20, 60, 2.0, 0.01)),

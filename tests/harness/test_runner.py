@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from harness.commands.measure import describe
 from harness.devices.device import Sampling
 from harness.executor import Listen
 from harness.progress import PlainProgress
-from harness.protocol import Probed, Ready, Touch
+from harness.protocol import Certified, Probed, Ready, Touch
 from harness.report import render
 from harness.report.tables import complexity_table
 from harness.runner import Runner, coverage
@@ -53,6 +53,7 @@ class FakeExecutor:
     stops_after: int | None = None
     probed: list[tuple[str, object, bool]] = field(default_factory=list)
     lots: list[tuple[tuple[str, ...], object, bool]] = field(default_factory=list)
+    certified: list[tuple[str, bool, list[str]]] = field(default_factory=list)
 
     def ready(self, interpreted: bool) -> Ready:
         environment = Environment(DeviceInfo("cpu", "fake"), {}, {}, None, None)
@@ -81,6 +82,10 @@ class FakeExecutor:
                 Status.OK,
                 metrics={"cpu_time": Measurement(n * n * UNIT, "s", samples=(n * n * UNIT,) * 5)},
             )
+
+    def certify(self, case: Case, interpreted: bool, sizes: Mapping[str, tuple[int, ...]]) -> Certified:
+        self.certified.append((case.implementation, interpreted, list(sizes)))
+        return Certified((), {"counts": "fake"})
 
     def close(self) -> None:
         pass

@@ -77,7 +77,7 @@ def test_when_the_time_is_up_a_few_samples_are_enough_and_flagged() -> None:
     one = trial()
     latency([one], FakeDevice(seconds=0.0))
     assert len(one.result.metrics["cpu_time"].samples) == 8
-    assert one.result.flags == ("few samples: 8 of 10, time for these cases ran out",)
+    assert one.result.flags == ("few samples: 8 of 20, time for these cases ran out",)
 
 
 def test_interpreted_trials_are_not_timed_and_say_so() -> None:
