@@ -16,7 +16,7 @@ from harness.protocol import Certified
 from harness.runner import Runner
 from harness.store import RunFolder, read_certificates
 from harness.suite import Suite
-from harness.types import Case, Scalar
+from harness.types import Case
 from implementations.attention import OPERATION
 from implementations.registry import load
 
@@ -31,7 +31,7 @@ def suite(*names: str, metrics: tuple[str, ...] = ("counts",), **axes: Any) -> S
     return Suite("s", "?", OPERATION, names, swept, metrics, 60.0, 9.0, Path("s.yaml"))
 
 
-def found(*names: str, **axes: tuple[Scalar, ...]) -> list[Family]:
+def found(*names: str, **axes: Any) -> list[Family]:
     return list(families(suite(*names, **axes)))
 
 
