@@ -93,7 +93,7 @@ class InterpreterCounts:
 
     @property
     def blocks(self) -> str:
-        """The sizes of the kernels' tiles in words: "BLOCK_M=64, BLOCK_N=64"; empty where none are named so."""
+        """Sizes of the kernels' tiles in words: "BLOCK_M=64, BLOCK_N=64"; empty where none are named so."""
         named = dict.fromkeys(f"{name}={size}" for launch in self.launches for name, size in launch.blocks)
         return ", ".join(named)
 
