@@ -157,6 +157,19 @@ def inspect(
     inspect_kernels(target, only, plugin, baseline, save, as_json, console)
 
 
+@app.command()
+def verify(
+    only: Annotated[
+        list[str], typer.Option(help="A section (§3, 9, wrong) or a pattern of a claim's words. Repeatable.")
+    ] = [],  # noqa: B006
+    save: Annotated[Path | None, typer.Option("--json", help="Also write the verdicts as JSON.")] = None,
+) -> None:
+    """Check every claim of the reference document: a number, a bound and PASS or FAIL."""
+    from harness.commands.verify import verify as verify_claims
+
+    verify_claims(only, save, console)
+
+
 @app.command("list")
 def list_(
     device: DeviceOption = "auto",
