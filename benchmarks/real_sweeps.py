@@ -3,8 +3,8 @@
     python benchmarks/real_sweeps.py measure sweeps.json     # a minute or two; one thread, CPU time
     python benchmarks/real_sweeps.py judge sweeps.json
 
-Attention, feed-forward, a layer, matrix products and their parts, as PyTorch runs them.  All sizes of all
-operations are visited in random order, once a round, so that drift is shared.
+Attention, feed-forward, a layer, matrix products and their parts, as PyTorch runs them, timed by the suite's
+own timer.  All sizes of all operations are visited in random order, once a round, so that drift is shared.
 """
 
 from __future__ import annotations
@@ -96,21 +96,18 @@ def measure(path: Path, rounds: int) -> None:
     """Measure every operation in this process and write the sweeps as JSON."""
     import torch
 
-    from harness.devices.cpu import run_block
+    from harness.devices.cpu import Cpu
 
-    torch.set_num_threads(1)
+    device = Cpu()
     torch.manual_seed(0)
     sweeps: dict[str, dict[int, list[float]]] = {}
     order = random.Random(0)
     with torch.inference_mode():
         calls = {(name, n): make(n) for name, (sizes, make) in operations().items() for n in sizes}
-        blocks = {}
-        for key, call in calls.items():
-            run_block(call, 3)
-            blocks[key] = max(1, round(2e-3 / run_block(call, 3).cpu))
+        timers = {key: device.timer(call) for key, call in calls.items()}
         for _ in range(rounds):
-            for name, n in order.sample(sorted(calls), len(calls)):
-                seconds = run_block(calls[name, n], blocks[name, n]).cpu
+            for name, n in order.sample(sorted(timers), len(timers)):
+                seconds = timers[name, n].sample()[device.judged]
                 sweeps.setdefault(name, {}).setdefault(n, []).append(float(f"{seconds:.4g}"))
     path.write_text(json.dumps(sweeps) + "\n", encoding="utf-8")
 

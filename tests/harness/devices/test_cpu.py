@@ -64,7 +64,7 @@ def test_a_sample_has_as_many_calls_as_last_two_milliseconds(
     monkeypatch: pytest.MonkeyPatch, cpu_seconds: float, wall_seconds: float, calls: range
 ) -> None:
     monkeypatch.setattr(cpu, "run_block", lambda call, calls: Block(wall_seconds, cpu_seconds, 0))
-    assert cpu._calls_per_sample(work) in calls
+    assert cpu._calls_per_sample(work)[0] in calls
 
 
 def test_slow_first_calls_do_not_decide(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +77,7 @@ def test_slow_first_calls_do_not_decide(monkeypatch: pytest.MonkeyPatch) -> None
         return Block(seconds, seconds, 0)
 
     monkeypatch.setattr(cpu, "run_block", block)
-    assert 2000 <= cpu._calls_per_sample(work) < 2400
+    assert 2000 <= cpu._calls_per_sample(work)[0] < 2400
     assert max(after / before for before, after in pairwise(seen)) <= 10
 
 
@@ -114,6 +114,21 @@ def test_flags(block: Block, flags: list[str]) -> None:
     timer = CpuTimer(work, 1, 0.0, Cpu())
     timer.blocks = [block] * 5
     assert list(timer.flags()) == flags
+
+
+@pytest.mark.parametrize(("hot", "calls"), [(True, 4), (False, 3)])
+def test_a_sample_of_short_calls_begins_with_filled_caches(hot: bool, calls: int) -> None:
+    """Other implementations ran in between: the first call of a sample pays for their caches."""
+    made = []
+    timer = CpuTimer(lambda: made.append(0), 3, 0.0, Cpu(), hot=hot)
+    timer.sample()
+    assert len(made) == calls
+    assert timer.describe()["cache"] == ("hot" if hot else cpu.LONG_CALLS)
+
+
+def test_long_calls_are_not_called_once_more() -> None:
+    assert Cpu().timer(work).hot
+    assert not Cpu().timer(lambda: sum(range(5_000_000))).hot
 
 
 def test_the_judged_time_is_the_fifth_and_the_other_the_median() -> None:
