@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from harness.commands import gates
 from harness.types import BenchError
 
 app = typer.Typer(
@@ -187,6 +188,9 @@ def info(device: DeviceOption = "auto") -> None:
     from harness.commands.show import show_environment
 
     show_environment(device, console)
+
+
+gates.register(app)
 
 
 def main(arguments: list[str] | None = None) -> Any:

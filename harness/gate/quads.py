@@ -1,7 +1,7 @@
 """Statistics of paired measurements: quads of samples, a robust interval, and looks that may stop early.
 
-Two builds are sampled A B B A (then B A A B), so that a drift that is linear over a quad cancels. A quad gives
-one difference, d = ½ (Σ ln B − Σ ln A): the logarithm of how many times as long B takes. Pure functions.
+Two builds are sampled A B B A (then B A A B), so that a drift that is linear over a quad cancels. A quad
+gives one difference, d = ½ (Σ ln B − Σ ln A): the logarithm of how many times as long B takes.
 """
 
 from __future__ import annotations

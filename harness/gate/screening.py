@@ -24,9 +24,11 @@ SIGMA_PER_MAD, ONE_SIDED = 1.4826, 1.645
 class Screen:
     """A value against its history.
 
-    centre      median of the process-level values    change      of the value, relative to the centre
+    centre      median of the process-level values
+    change      of the value, relative to the centre
     spread      MAD over the centre; None below `ENOUGH` values
-    threshold   relative change that is a breach      detectable  change found 95 times of 100; None: no spread
+    threshold   relative change that is a breach
+    detectable  relative change that is found 95 times of 100; None without a spread
     """
 
     centre: float

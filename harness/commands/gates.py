@@ -1,0 +1,104 @@
+"""The commands that judge changes, as `bench` names them; each reads as its pipeline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+JsonOut = Annotated[Path | None, typer.Option("--json", help="Write every finding as JSON; - prints it.")]
+JunitOut = Annotated[Path | None, typer.Option("--junit", help="Write JUnit XML.")]
+MarkdownOut = Annotated[Path | None, typer.Option("--markdown", help="Write a summary of at most 64 KiB.")]
+GithubOut = Annotated[bool, typer.Option("--github", help="Print annotations for GitHub Actions.")]
+FailUndecided = Annotated[
+    bool, typer.Option("--fail-on-undecided", help="Exit with 5 where nothing else failed.")
+]
+console = Console(markup=False, highlight=False)
+
+
+def check(
+    run_folders: Annotated[
+        list[Path], typer.Argument(metavar="RUN…", help="Folders of `bench run`, one a process.")
+    ],
+    baseline: Annotated[
+        str, typer.Option(help="A run, a folder of baselines, or git:REF[:PATH] of one.")
+    ] = "baselines",
+    only: Annotated[list[str], typer.Option(help="Judge only implementations that match. Repeatable.")] = [],  # noqa: B006
+    reference: Annotated[str, typer.Option(help="Implementation that the ratios are to.")] = "",
+    confirm: Annotated[
+        bool, typer.Option("--confirm/--no-confirm", help="Measure a breach again in fresh paired runs.")
+    ] = True,
+    machine_code: Annotated[
+        Path | None, typer.Option(help="Also judge kernels: a file of `bench inspect --save`.")
+    ] = None,
+    machine_code_baseline: Annotated[Path | None, typer.Option(help="… against this one.")] = None,
+    json: JsonOut = None,
+    junit: JunitOut = None,
+    markdown: MarkdownOut = None,
+    github: GithubOut = False,
+    report: Annotated[Path | None, typer.Option(help="Write the run's page with its regressions.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Show what stayed the same as well.")] = False,
+    fail_on_undecided: FailUndecided = False,
+) -> None:
+    """Judge a run against a baseline: exit 0 pass, 1 slower, 3 failing or missing, 4 not comparable."""
+    from harness.commands.check import CheckRequest, check_run
+    from harness.gate.compare import Options
+    from harness.gate.delivery import Outputs
+
+    request = CheckRequest(
+        tuple(run_folders), baseline, Options(tuple(only), reference), confirm, machine_code,
+        machine_code_baseline, report,
+    )  # fmt: skip
+    outputs = Outputs(json, junit, markdown, github, every, fail_on_undecided)
+    raise typer.Exit(check_run(request, outputs, console))
+
+
+baseline_app = typer.Typer(
+    no_args_is_help=True, help="Baselines: accept a run, list them, prune what is gone.", add_completion=False
+)
+Into = Annotated[Path, typer.Option("--into", help="The folder of baselines.")]
+
+
+@baseline_app.command("accept")
+def accept(
+    run_folders: Annotated[
+        list[Path], typer.Argument(metavar="RUN…", help="Folders of `bench run`, one a process.")
+    ],
+    reason: Annotated[str, typer.Option(help="Why these values are right.")],
+    into: Into = Path("baselines"),
+    by: Annotated[str, typer.Option(help="Who accepts; git's user by default.")] = "",
+) -> None:
+    """Add runs to the baseline of their suite and device: one value a process, five for a spread."""
+    from harness.commands.baseline import accept_runs
+
+    accept_runs(run_folders, reason, into, by, console)
+
+
+@baseline_app.command("list")
+def list_baselines(into: Into = Path("baselines")) -> None:
+    """What each baseline holds, and who accepted it when and why."""
+    from harness.commands.baseline import show_baselines
+
+    show_baselines(into, console)
+
+
+@baseline_app.command("prune")
+def prune(
+    run_folder: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A run whose cases are the ones that are left.")
+    ],
+    into: Into = Path("baselines"),
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go.")] = False,
+) -> None:
+    """Drop the cases that a run no longer has."""
+    from harness.commands.baseline import prune_baseline
+
+    prune_baseline(run_folder, into, dry_run, console)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `bench`."""
+    app.command()(check)
+    app.add_typer(baseline_app, name="baseline")
