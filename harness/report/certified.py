@@ -14,6 +14,8 @@ from harness.types import Result
 
 #: Row of the complexity table -> the quantity of the counters.
 COUNTED = {"time": "flops", "FLOPs": "flops", "bytes": "bytes", "peak memory": "peak_bytes"}
+#: An allocator's blocks hold so much more than was asked for at most: 512 B each, or 2 MiB of a GB.
+BLOCKS_BYTES, BLOCKS_SHARE = 4096, 0.002
 #: What the counter of storage cannot see.
 INVISIBLE = (
     "Storage that an operator allocates inside itself, such as the workspace of SDPA on a CPU, is not "
@@ -53,6 +55,33 @@ class Certified:
     def contradicted(self, sweep: Sweep, metric: str) -> bool:
         """Whether some row of the sweep that it speaks of carries another value than the count."""
         return any(counted != found for counted, found in self._pairs(sweep, metric))
+
+    def agrees(self, sweep: Sweep, metric: str) -> bool:
+        """Whether the rows that have both were measured as counted, but for an allocator's blocks."""
+        pairs = list(self._pairs(sweep, metric))
+        return bool(pairs) and all(
+            abs(found - counted) <= max(BLOCKS_BYTES, BLOCKS_SHARE * counted) for counted, found in pairs
+        )
+
+    def largest_within(self, result: Result, axis: str, limit: float, largest: float) -> int | None:
+        """The largest size up to `largest`, in whole steps, whose count is within a limit; None if none is.
+
+        Counts of a program grow with its sizes, so that bisection finds it.
+        """
+        smallest = min(sizes[0] for sizes in self.certificate.found_at)
+        step = self.certificate.step
+        low, high = -(-max(smallest, self.certificate.least or 0) // step), int(largest) // step
+
+        def fits(steps: int) -> bool:
+            count = self.value(result, **{axis: steps * step})
+            return count is not None and count <= limit
+
+        if low > high or not fits(low):
+            return None
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if fits(middle) else (low, middle - 1)
+        return low * step
 
     def _pairs(self, sweep: Sweep, metric: str) -> Iterator[tuple[Fraction, float]]:
         for result in sweep.results:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.complexity import Frontier, frontier
 from harness.report.accuracy import FLOOR, is_floor
+from harness.report.certified import certificate_of
 from harness.report.impossible import why_impossible
 from harness.report.records import Facet, Records, labelled, measured, run_label, size_of
 from harness.report.sweeps import Sweep, fit_of, ordered
@@ -14,8 +15,9 @@ from harness.types import Measurement, Result
 
 #: With more settings than this, how far memory reaches is not extrapolated: each takes a fit.
 MANY_SETTINGS = 4
-#: Doublings beyond the sweep to which memory is extrapolated.
+#: Doublings beyond the sweep to which fitted memory is extrapolated; the size to which a count is followed.
 OCTAVES = 6
+FURTHEST = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class Reach:
     fits  the largest size whose peak memory is predicted to fit the device, with its 95 % interval, or
           None where unknown
     open  whether even the largest size that was extrapolated to fits
+    exact  whether an exact count says so, which the measured peaks bear out
     """
 
     setting: str
@@ -62,6 +65,7 @@ class Reach:
     beyond: Result | None
     fits: Frontier | None
     open: bool
+    exact: bool = False
 
 
 def fastest(records: Records) -> tuple[Fastest, ...]:
@@ -138,24 +142,30 @@ def _reach(records: Records, facet: Facet, name: str, extrapolate: bool) -> Reac
     if not good:
         return None
     beyond = next((r for r in rows if size_of(r, sweep) > good[-1]), None)
-    fits, more = _largest_fitting(records, facet, name) if extrapolate else (None, False)
-    return Reach(facet.label, name, good[-1], beyond, fits, more)
+    reach = Reach(facet.label, name, good[-1], beyond, None, False)
+    memory, limit = records.memory, records.memory_of(facet.results[0].case.problem)
+    along = ordered(facet, name, sweep)
+    if not extrapolate or memory is None or limit is None or not along:
+        return reach
+    return _with_frontier(reach, Sweep(records, name, sweep, sweep, facet.label, along), memory, limit)
 
 
-def _largest_fitting(records: Records, facet: Facet, name: str) -> tuple[Frontier | None, bool]:
-    """The engine's memory frontier up to 2⁶ times the sweep; whether even that fits."""
-    memory, axis, limit = (
-        records.memory,
-        records.sweep or "",
-        records.memory_of(facet.results[0].case.problem),
-    )
-    if memory is None or limit is None:
-        return None, False
-    rows = ordered(facet, name, axis)
-    fit = fit_of(Sweep(records, name, axis, axis, facet.label, rows), memory)
+def _with_frontier(reach: Reach, sweep: Sweep, memory: str, limit: float) -> Reach:
+    """With the memory frontier: of an exact count where there is one, else the engine's of what was measured.
+
+    A fit is followed up to 2⁶ times the sweep, a count as far as it goes.
+    """
+    counted = certificate_of(sweep, "peak memory")
+    if counted and counted.agrees(sweep, memory):
+        size = counted.largest_within(sweep.results[-1], sweep.axis, limit, FURTHEST)
+        if size is None:
+            return reach
+        beyond = size + counted.certificate.step > FURTHEST
+        return replace(reach, fits=Frontier(size, size, size, size > reach.largest), open=beyond, exact=True)
+    fit = fit_of(sweep, memory)
     if fit is None:
-        return None, False
-    furthest = size_of(rows[-1], axis) * 2**OCTAVES
+        return reach
+    furthest = size_of(sweep.results[-1], sweep.axis) * 2**OCTAVES
     if fit.predict(furthest)[0, 1] <= limit:
-        return Frontier(furthest, furthest, furthest, True), True
-    return frontier(fit, limit, furthest), False
+        return replace(reach, fits=Frontier(furthest, furthest, furthest, True), open=True)
+    return replace(reach, fits=frontier(fit, limit, furthest))

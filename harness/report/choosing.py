@@ -173,6 +173,8 @@ def _fits(reach: choice.Reach) -> Cell:
     low, middle, high = map(_rounded, (reach.fits.low, reach.fits.mid, reach.fits.high))
     if reach.open:
         return Cell(f"more than {middle}")
+    if reach.exact:
+        return Cell(f"{reach.fits.mid:,.0f}", note="by exact count")
     return Cell(f"about {middle}", note="" if low == high else f"{low} to {high}")
 
 

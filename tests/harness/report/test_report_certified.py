@@ -12,7 +12,12 @@ import pytest
 
 from harness.counting.certificates import Certificate, CertifiedFamily
 from harness.counting.polynomial import Polynomial, Sizes
+from harness.report import choosing
+from harness.report.certified import Certified
+from harness.report.choice import reaches
+from harness.report.grid import Cell
 from harness.report.page import page
+from harness.report.records import arrange
 from harness.report.tables import ComplexityRow, complexity_table
 from harness.store import RunFolder, UnreadableRun, read_certificates
 from harness.types import ImplementationCard, Measurement, Result
@@ -56,6 +61,36 @@ def family(
 def table(*certified: CertifiedFamily) -> dict[tuple[str, str], ComplexityRow]:
     found = complexity_table(synthetic.description(CARDS), rows(), certified)
     return {(row.implementation, row.quantity): row for row in found.rows}
+
+
+@pytest.mark.parametrize(
+    ("name", "terms", "largest"),
+    [
+        ("naive", {"n2": 8}, 32768),  # 8·32768² B are the 8 GiB of the device
+        ("naive", {"n2": 9}, None),  # it was measured otherwise: the fit speaks
+        ("flash", {"n1": 260, "n0": 999}, ((8 << 30) - 999) // 260),  # as far as it goes, not 2⁶ sweeps
+    ],
+)
+def test_the_memory_frontier_is_that_of_the_exact_count(
+    name: str, terms: dict[str, int], largest: int | None
+) -> None:
+    certified = family(name, rows(), certificate("peak_bytes", **terms))
+    records = arrange(synthetic.description(CARDS), rows(), [certified])
+    reach = next(reach for reach in reaches(records) if reach.implementation == name)
+    assert reach.exact == (largest is not None)
+    assert reach.fits is not None
+    if largest:
+        assert (reach.fits.low, reach.fits.mid, reach.fits.high) == (largest,) * 3
+        shown = next(row for row in choosing.reaches(records).rows if name in row)[-1]
+        assert shown == Cell(f"{largest:,}", note="by exact count")
+    assert not reach.open
+
+
+@pytest.mark.parametrize(("limit", "largest"), [(4 * 4096**2 - 1, 3840), (4 * 256**2, 256), (1000, None)])
+def test_the_largest_size_within_a_limit_comes_in_whole_steps(limit: int, largest: int | None) -> None:
+    count = replace(certificate("peak_bytes", n2=4), step=256)
+    found = Certified(count, {"n": "seq_len"}, ())
+    assert found.largest_within(rows()[0], "seq_len", limit, 1 << 40) == largest
 
 
 def test_a_law_is_confirmed_by_equality_and_predicted_exactly() -> None:
