@@ -74,8 +74,12 @@ def decode_tile(rows: int, head_dim: int, itemsize: int) -> Tile:
     """That of the kernel that splits the keys, for so many rows of queries: reading the keys is all its work,
     and every GPU takes the same."""
     m = max(16, 1 << (rows - 1).bit_length())
-    narrow = block_d(head_dim) * itemsize > 256
-    return Tile(m, 32 if narrow else 64, 4, 2 if narrow else 3)
+    warps = 4 if m * block_d(head_dim) <= 4096 else 8
+    found = (Tile(m, n, warps, stages) for n, stages in ((64, 3), (32, 2), (16, 1)))
+    return next(
+        tile for tile in found
+        if shared_bytes("forward", tile, 80, head_dim, itemsize) <= LEAST_SHARED_BYTES or tile.n == 16
+    )  # fmt: skip
 
 
 def shared_limit(capability: int) -> int:
@@ -83,13 +87,17 @@ def shared_limit(capability: int) -> int:
     return SHARED_BYTES.get(capability, LEAST_SHARED_BYTES)
 
 
-def shared_bytes(kind: Kind, tile: Tile, capability: int, head_dim: int, itemsize: int) -> int:
-    """Shared memory that a kernel needs, from above: what it holds, what is in flight, the weights."""
+def shared_bytes(
+    kind: Kind, tile: Tile, capability: int, head_dim: int, itemsize: int, extra: Extra = "none"
+) -> int:
+    """Shared memory that a kernel needs, from above: what it holds, what is in flight, weights, masks."""
     held = {"forward": tile.m, "keys": 2 * tile.n, "queries": 2 * tile.m}[kind]
     # Asynchronous tensor-core instructions read their operands from shared memory a step longer.
     in_flight = 2 * max(1, tile.stages if capability in (90, 100, 103) else tile.stages - 1)
     weights = 0 if kind == "forward" else tile.m * tile.n
-    return ((held + in_flight * tile.streamed_rows(kind)) * block_d(head_dim) + weights) * itemsize + 1024
+    elements = (held + in_flight * tile.streamed_rows(kind)) * block_d(head_dim) + weights
+    mask = {"boolean": 1, "additive": 4}.get(extra, 0) * tile.m * tile.n * tile.stages
+    return elements * itemsize + mask + 1024
 
 
 def tiles(
@@ -104,7 +112,10 @@ def tiles(
     chosen = (_tile(kind, shape, capability, width, descriptors)
               for shape in _shapes(kind, capability, width, itemsize, extra))  # fmt: skip
     limit = shared_limit(capability)
-    fitting = [tile for tile in chosen if shared_bytes(kind, tile, capability, head_dim, itemsize) <= limit]
+    fitting = [
+        tile for tile in chosen
+        if shared_bytes(kind, tile, capability, head_dim, itemsize, extra) <= limit
+    ]  # fmt: skip
     return tuple(fitting) or (Tile(16, 16, 4, 1, descriptors),)
 
 
