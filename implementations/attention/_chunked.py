@@ -2,12 +2,13 @@
 
 A kernel method replaces exp(q·k) by φ(q)·φ(k), so that the sums S = Σ φ(k)ᵀv and z = Σ φ(k) serve every
 query. Features are computed per chunk: extra memory is O(features · head_dim + chunk²), whatever the length.
-Layouts are (batch, kv_heads, group, length, channels), group 1 for keys and values.
+Layouts: keys and values (heads, length, channels), queries (heads, group, length, channels), where heads are
+the key/value heads of the whole batch and group the query heads that share one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 import torch
@@ -18,15 +19,19 @@ from implementations.attention.problem import AttentionInputs, AttentionProblem
 from implementations.registry import Unsupported
 
 #: Tokens at once: on a CPU what stays in its cache, on a GPU what fills it.
-CAUSAL_CHUNK = {"cpu": 64, "cuda": 256}
 SPAN = {"cpu": 256, "cuda": 16384}
 
 
 class Sums(Protocol):
-    """What is known of the keys so far; computed in float32 or wider."""
+    """What is known of the keys so far; computed in float32 or wider.
+
+    chunk  device -> tokens of a causal chunk, powers of 2
+    """
+
+    chunk: dict[str, int]
 
     def absorb(self, keys: Tensor, values: Tensor, present: Tensor | None) -> None:
-        """Add keys; `present` (..., length, 1) is False where a key is padding."""
+        """Add keys; `present` (heads, length, 1) is False where a key is padding."""
 
     def read(self, queries: Tensor) -> Tensor:
         """The outputs of queries that see every key so far and no other; 0 where there is none."""
@@ -46,7 +51,24 @@ def kernel_attention(problem: AttentionProblem, inputs: AttentionInputs, sums: S
     tokens = _Tokens(problem, inputs)
     sees_all = masks.sees_everything(problem)
     pieces = _bidirectional(tokens, sums) if sees_all else _causal(problem, tokens, sums)
-    return torch.cat(list(pieces), dim=3).view(inputs.q.shape)
+    return joined(pieces, inputs)
+
+
+def joined(pieces: Iterable[Tensor], inputs: AttentionInputs) -> Tensor:
+    """Outputs (heads, group, length, head_dim) of successive tokens as one tensor of q's shape and dtype.
+
+    Written where they belong as they come. Where a gradient is wanted they are kept and concatenated: that of
+    writing a part is as large as the whole, and would make the backward pass quadratic in the length.
+    """
+    q = inputs.q
+    heads, length, width = q.shape[0] * inputs.k.shape[1], q.shape[2], inputs.v.shape[-1]
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs.differentiable):
+        return torch.cat([piece.to(q.dtype) for piece in pieces], dim=2).view(q.shape)
+    whole, start = q.new_empty(heads, q.shape[1] // inputs.k.shape[1], length, width), 0
+    for piece in pieces:
+        whole[:, :, start : start + piece.shape[2]] = piece
+        start += piece.shape[2]
+    return whole.view(q.shape)
 
 
 class _Tokens:
@@ -59,40 +81,44 @@ class _Tokens:
     def __init__(self, problem: AttentionProblem, inputs: AttentionInputs) -> None:
         shared = (problem.batch, problem.n_kv_heads, problem.group_size)
         self.q = inputs.q.view(*shared, *inputs.q.shape[2:])  # splits a dimension: a view of any layout
-        self.k, self.v = inputs.k.unsqueeze(2), inputs.v.unsqueeze(2)
-        self.present = _padding(problem, inputs)
+        self.k, self.v = inputs.k, inputs.v
+        self.present = padding(problem, inputs)
         self.wide = torch.promote_types(inputs.q.dtype, torch.float32)
-        kind = inputs.q.device.type
-        self.span, self.chunk = SPAN.get(kind, SPAN["cpu"]), CAUSAL_CHUNK.get(kind, CAUSAL_CHUNK["cpu"])
+        self.device = inputs.q.device.type
+        self.span = SPAN.get(self.device, SPAN["cpu"])
 
     def queries(self, start: int, stop: int, size: int) -> Iterator[Tensor]:
         for q in self.q[..., start:stop, :].split(size, -2):
-            yield q.to(self.wide)
+            yield q.to(self.wide).flatten(0, 1)
 
     def keys(self, start: int, stop: int, size: int) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
-        """Keys, values, and which of them are present; absent values are 0."""
+        """Keys, values, and which of them are present; absent keys and values are 0."""
         cut = [tensor[..., start:stop, :].split(size, -2) for tensor in (self.k, self.v)]
         if self.present is None:
             for k, v in zip(*cut, strict=True):
-                yield k.to(self.wide), v.to(self.wide), None
+                yield k.to(self.wide).flatten(0, 1), v.to(self.wide).flatten(0, 1), None
             return
         present = self.present[..., start:stop, :].split(size, -2)
         for k, v, here in zip(*cut, present, strict=True):
-            yield k.to(self.wide), v.to(self.wide).masked_fill(~here, 0), here
+            held = [tensor.to(self.wide).masked_fill(~here, 0).flatten(0, 1) for tensor in (k, v)]
+            yield held[0], held[1], here.expand(*k.shape[:3], 1).flatten(0, 1)
 
 
-def _padding(problem: AttentionProblem, inputs: AttentionInputs) -> Tensor | None:
-    """The mask as (batch or 1, kv_heads or 1, 1, kv_len, 1), True for keys that are present."""
+def padding(problem: AttentionProblem, inputs: AttentionInputs) -> Tensor | None:
+    """The mask as (batch or 1, kv_heads or 1, kv_len, 1), True for keys that are present; None without one.
+
+    Raises Unsupported for any other mask.
+    """
     if inputs.mask is None:
         return None
     mask = inputs.mask.reshape((1,) * (4 - inputs.mask.dim()) + tuple(inputs.mask.shape))
     per_head = mask.shape[1] > 1 and problem.group_size > 1
     if mask.dtype != torch.bool or mask.shape[2] != 1 or mask.shape[3] != problem.n_keys or per_head:
         raise Unsupported(
-            "kernel methods sum over keys once for all queries: of masks only a boolean padding of keys, "
-            "(batch, 1, 1, kv_len), can be kept to"
+            "it treats all queries alike: of masks it can keep to a boolean padding of keys, "
+            "(batch, 1, 1, kv_len), and to no other"
         )
-    return mask.unsqueeze(2).mT
+    return mask.mT
 
 
 def _bidirectional(tokens: _Tokens, sums: Sums) -> Iterator[Tensor]:
@@ -107,12 +133,13 @@ def _causal(problem: AttentionProblem, tokens: _Tokens, sums: Sums) -> Iterator[
     """
     blind, prefix = max(-problem.causal_offset, 0), max(problem.causal_offset, 0)
     square = min(problem.seq_len - blind, problem.n_keys - prefix)
-    yield torch.zeros_like(tokens.q[..., :blind, :])
+    chunk = sums.chunk.get(tokens.device, sums.chunk["cpu"])
+    yield torch.zeros_like(tokens.q[..., :blind, :]).flatten(0, 1)
     _absorb(tokens, sums, 0, prefix)
-    queries = tokens.queries(blind, blind + square, tokens.chunk)
-    keys = tokens.keys(prefix, prefix + square, tokens.chunk)
+    queries = tokens.queries(blind, blind + square, chunk)
+    keys = tokens.keys(prefix, prefix + square, chunk)
     for q, (k, v, present) in zip(queries, keys, strict=True):
-        yield sums.causal(q, k, v, present).to(tokens.q.dtype)
+        yield sums.causal(q, k, v, present)
     yield from _read(tokens, sums, blind + square, problem.seq_len)
 
 
@@ -125,7 +152,7 @@ def _absorb(tokens: _Tokens, sums: Sums, start: int, stop: int) -> None:
 def _read(tokens: _Tokens, sums: Sums, start: int, stop: int) -> Iterator[Tensor]:
     if start < stop:
         for q in tokens.queries(start, stop, tokens.span):
-            yield sums.read(q).to(tokens.q.dtype)
+            yield sums.read(q)
 
 
 def is_nothing(denominator: Tensor) -> Tensor:

@@ -1,4 +1,7 @@
-"""The two kinds of sums over keys: of plain features, and of features known by their logarithm."""
+"""The two kinds of sums over keys: of plain features, and of features known by their logarithm.
+
+Shapes as in `_chunked`: keys (heads, length, channels), queries (heads, group, length, channels).
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,16 @@ ABSENT = -1e30
 
 
 class PlainSums:
-    """S = Σ φ(k)ᵀv and z = Σ φ(k) of positive features that float32 holds (Katharopoulos et al. 2020)."""
+    """S = Σ φ(k)ᵀv and z = Σ φ(k) of features that float32 holds (Katharopoulos et al. 2020).
 
-    def __init__(self, features: Map) -> None:
-        self.features = features
-        #: S (batch, kv_heads, 1, features, head_dim) and z (batch, kv_heads, 1, features, 1)
+    features  φ, (..., channels) -> (..., features)
+    kernel    φ(q)·φ(k) of every pair of a chunk, where that is cheaper from q and k than from their features
+    """
+
+    def __init__(self, features: Map, kernel: Callable[[Tensor, Tensor], Tensor] | None = None) -> None:
+        self.features, self.kernel = features, kernel
+        self.chunk = {"cpu": 64, "cuda": 256}
+        #: S (heads, features, head_dim) and z (heads, features, 1)
         self.known: tuple[Tensor, Tensor] | None = None
 
     def absorb(self, keys: Tensor, values: Tensor, present: Tensor | None) -> None:
@@ -28,26 +36,39 @@ class PlainSums:
 
     def read(self, queries: Tensor) -> Tensor:
         assert self.known is not None
-        phi_q, (S, z) = self.features(queries), self.known
-        return divide(phi_q @ S, phi_q @ z)
+        phi_q, (S, z) = rows(self.features(queries)), self.known
+        return divide(torch.bmm(phi_q, S), torch.bmm(phi_q, z)).unflatten(1, queries.shape[1:3])
 
     def causal(self, queries: Tensor, keys: Tensor, values: Tensor, present: Tensor | None) -> Tensor:
-        phi_q, phi_k = self.features(queries), self._keys(keys, present)
-        weights = (phi_q @ phi_k.mT).tril_()  # (..., chunk, chunk)
-        numerator, denominator = weights @ values, weights.sum(-1, keepdim=True)
+        phi_q, phi_k = rows(self.features(queries)), self._keys(keys, present)
+        if self.kernel is None:
+            weights = torch.bmm(phi_q, phi_k.mT)  # (heads, group · chunk, chunk)
+        else:
+            weights = self.kernel(rows(queries), keys)
+            weights = weights if present is None else weights * present.mT
+        weights.view(*queries.shape[:3], keys.shape[1]).tril_()
+        numerator, denominator = torch.bmm(weights, values), weights.sum(-1, keepdim=True)
         if self.known is not None:
             S, z = self.known
-            numerator, denominator = numerator + phi_q @ S, denominator + phi_q @ z
+            numerator, denominator = numerator.baddbmm_(phi_q, S), denominator.baddbmm_(phi_q, z)
         self._add(phi_k, values)
-        return divide(numerator, denominator)
+        return divide(numerator, denominator).unflatten(1, queries.shape[1:3])
 
     def _keys(self, keys: Tensor, present: Tensor | None) -> Tensor:
         phi = self.features(keys)
         return phi if present is None else phi * present
 
     def _add(self, phi_k: Tensor, values: Tensor) -> None:
-        S, z = phi_k.mT @ values, phi_k.sum(-2, keepdim=True).mT
-        self.known = (S, z) if self.known is None else (self.known[0] + S, self.known[1] + z)
+        if self.known is None:
+            self.known = torch.bmm(phi_k.mT, values), phi_k.sum(-2, keepdim=True).mT
+        else:
+            S, z = self.known
+            self.known = torch.baddbmm(S, phi_k.mT, values), z + phi_k.sum(-2, keepdim=True).mT
+
+
+def rows(queries: Tensor) -> Tensor:
+    """(heads, group, length, channels) -> (heads, group · length, channels)."""
+    return queries.flatten(1, 2)
 
 
 class LogSums:
@@ -63,8 +84,9 @@ class LogSums:
 
     def __init__(self, queries: Map, keys: Map) -> None:
         self.log_queries, self.log_keys = queries, keys
-        #: S (batch, kv_heads, 1, features, head_dim) and z (batch, kv_heads, 1, features, 1), both
-        #: relative to exp(c); c (batch, kv_heads, 1, 1, features)
+        self.chunk = {"cpu": 64, "cuda": 256}
+        #: S (heads, features, head_dim) and z (heads, features, 1), both relative to exp(c);
+        #: c (heads, 1, features)
         self.known: tuple[Tensor, Tensor, Tensor] | None = None
 
     def absorb(self, keys: Tensor, values: Tensor, present: Tensor | None) -> None:
@@ -72,17 +94,19 @@ class LogSums:
 
     def read(self, queries: Tensor) -> Tensor:
         assert self.known is not None
-        numerator, denominator, _ = _read(self.log_queries(queries), self.known)
-        return divide(numerator, denominator)
+        numerator, denominator, _ = _read(rows(self.log_queries(queries)), self.known)
+        return divide(numerator, denominator).unflatten(1, queries.shape[1:3])
 
     def causal(self, queries: Tensor, keys: Tensor, values: Tensor, present: Tensor | None) -> Tensor:
-        a, lk = self.log_queries(queries), self._logs(keys, present)
+        group = queries.shape[1]
+        a, lk = rows(self.log_queries(queries)), self._logs(keys, present)
         numerator, denominator, scale = _within(a, lk, values, present)
         if self.known is not None:
             numerator, denominator = _merge(_read(a, self.known), (numerator, denominator, scale))
         self._add(lk, values, present)
         # All of it underflows only where query and key both are some ten times larger than usual.
-        return divide(numerator, denominator, otherwise=values)
+        own = values if group == 1 else values.repeat(1, group, 1)
+        return divide(numerator, denominator, otherwise=own).unflatten(1, queries.shape[1:3])
 
     def _logs(self, keys: Tensor, present: Tensor | None) -> Tensor:
         lk = self.log_keys(keys)
@@ -94,18 +118,20 @@ class LogSums:
             c = torch.maximum(c, self.known[2])
         phi_k = (lk - c).exp_()
         phi_k = phi_k if present is None else phi_k * present
-        S, z = phi_k.mT @ values, phi_k.sum(-2, keepdim=True).mT
-        if self.known is not None:
+        z = phi_k.sum(-2, keepdim=True).mT
+        if self.known is None:
+            self.known = torch.bmm(phi_k.mT, values), z, c
+        else:
             kept = (self.known[2] - c).exp_().mT
-            S, z = S + self.known[0] * kept, z + self.known[1] * kept
-        self.known = S, z, c
+            S = torch.baddbmm(self.known[0] * kept, phi_k.mT, values)
+            self.known = S, z + self.known[1] * kept, c
 
 
 def _read(a: Tensor, known: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     """Numerator, denominator and log-scale of the sums so far, for queries of log-features a."""
     S, z, c = known
     phi_q, scale = _exp(a + c)
-    return phi_q @ S, phi_q @ z, scale
+    return torch.bmm(phi_q, S), torch.bmm(phi_q, z), scale
 
 
 def _exp(logs: Tensor) -> tuple[Tensor, Tensor]:
@@ -115,14 +141,21 @@ def _exp(logs: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _within(a: Tensor, lk: Tensor, values: Tensor, present: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Numerator, denominator and log-scale of the keys of one chunk, each row seeing those up to it."""
+    """Numerator, denominator and log-scale of the keys of one chunk, each row seeing those up to it.
+
+    a (heads, group · chunk, features), lk (heads, chunk, features)
+    """
     (phi_q, row), (phi_k, key) = _exp(a), _exp(lk)
     phi_k = phi_k if present is None else phi_k * present
-    running = key.cummax(-2).values  # (..., chunk, 1): the largest key that row i sees
+    group = a.shape[1] // lk.shape[1]
+    running = key.cummax(-2).values  # (heads, chunk, 1): the largest key that row i sees
     # Hidden before the exponential: a later key may be larger than anything the row knows.
     hidden = torch.ones(key.shape[-2], key.shape[-2], dtype=torch.bool, device=key.device).triu_(1)
-    weights = (phi_q @ phi_k.mT) * (key.mT - running).masked_fill_(hidden, -torch.inf).exp_()
-    return weights @ values, weights.sum(-1, keepdim=True), row + running
+    decay = (key.mT - running).masked_fill_(hidden, -torch.inf).exp_()
+    if group > 1:
+        running, decay = running.repeat(1, group, 1), decay.repeat(1, group, 1)
+    weights = torch.bmm(phi_q, phi_k.mT) * decay
+    return torch.bmm(weights, values), weights.sum(-1, keepdim=True), row + running
 
 
 def _merge(
