@@ -47,6 +47,8 @@ def _show(rows: Iterable[ComplexityRow], console: Console) -> None:
         console.print(_drawn(members))
         for row in members:
             console.print(Text(f" {row.quantity}: {row.reason}"), soft_wrap=True)
+            if words := "; ".join(filter(None, (_foreseen(row), _likely(row)))):
+                console.print(Text(f"   {words}", style="dim"), soft_wrap=True)
         console.print()
 
 
@@ -86,6 +88,21 @@ def _exponent(exponent: Exponent | None) -> str:
 def _prediction(row: ComplexityRow) -> str:
     """The middle prediction at four times the largest size."""
     return quantity(row.predictions[-1][2], row.unit) if row.predictions else "–"
+
+
+def _foreseen(row: ComplexityRow) -> str:
+    """The predictions at two and four times the largest size, with their intervals where they have one."""
+    parts = []
+    for size, low, middle, high in row.predictions:
+        interval = f" [{quantity(low, row.unit)}, {quantity(high, row.unit)}]" if low < high else ""
+        parts.append(f"{quantity(middle, row.unit)}{interval} at {row.variable} = {size:g}")
+    return "expected: " + ", ".join(parts) if parts else ""
+
+
+def _likely(row: ComplexityRow) -> str:
+    """The probabilities of the laws."""
+    parts = [f"{law} {value:.3f}" for law, value in row.probabilities.items()]
+    return "probability: " + ", ".join(parts) if parts else ""
 
 
 def _sentence(row: ComplexityRow) -> str:

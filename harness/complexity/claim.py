@@ -121,13 +121,13 @@ def weigh(claimed: Law, posterior: Posterior, data: Summary) -> Claim:
         kind=data.kind,
         visible=mixture.mean(mixture.visible),
         changes=data.regimes.changes if data.kind == "count" else (),
-        start=_start(posterior, data),
+        start=last_regime(posterior, data),
         unproven=_unproven(posterior, data),
     )
 
 
-def _start(posterior: Posterior, data: Summary) -> float | None:
-    """First size of the last regime, of the most probable curve; None if there was no other before it."""
+def last_regime(posterior: Posterior, data: Summary) -> float | None:
+    """First size of a count's last regime, of its most probable curve; None if there was none before it."""
     mixture = posterior.mixture
     tail = mixture.structures.kind == TAIL
     if mixture.mean(tail) < 0.5:

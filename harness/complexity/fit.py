@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
+from harness.complexity.claim import last_regime
 from harness.complexity.laws import LAWS, OTHER, Array, Law
 from harness.complexity.mixture import NAMES, Mixture, Normals
 from harness.complexity.posterior import Posterior, infer_posterior
@@ -56,6 +57,14 @@ class Fit:
         """
         allow = self.kind == "count" if logarithms is None else logarithms
         return judge(law, self.posterior, self.summary, allow)
+
+    @property
+    def since(self) -> float | None:
+        """The first size of a count's last regime: the law says nothing of those before it.
+
+        None when one law holds over the sweep, for times, and when data are insufficient.
+        """
+        return last_regime(self.posterior, self.summary) if self.posterior else None
 
     def predict(self, sizes: ArrayLike) -> Array:
         """Low, mid and high (95 %) of the cost at new sizes, shape (k, 3), in the samples' unit.

@@ -82,7 +82,12 @@ def _pool(x: Array, samples: Sequence[ArrayLike]) -> tuple[dict[float, Array], t
 
 
 def _quantile(log_samples: Array, quantile: float) -> float:
-    return float(np.quantile(log_samples, quantile))
+    """An estimate that is not biased by how many samples there are (Hyndman and Fan 1996, definition 8).
+
+    Long calls leave time for few samples: between 10 and 60 of them the usual interpolation differs by half
+    a percent at 5 % noise, and cutting all sizes down to the fewest samples loses more than it mends.
+    """
+    return float(np.quantile(log_samples, quantile, method="median_unbiased"))
 
 
 def _standard_errors(log_samples: Sequence[Array], quantile: float, kind: str) -> Array:

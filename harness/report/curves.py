@@ -36,7 +36,11 @@ def fitted(
     if metric == records.time and why_impossible(*rows):
         return ()
     fit = fit_of(Sweep(records, name, axis, axis, facet.label, rows), metric)
-    return tuple(_curve(fit, tuple(run)) for run in runs if len(run) > 1) if fit else ()
+    if fit is None:
+        return ()
+    # A peak is a maximum: before its last regime something else was the most, and the law says nothing.
+    spoken = [[size for size in run if size >= (fit.since or 0)] for run in runs]
+    return tuple(_curve(fit, tuple(run)) for run in spoken if len(run) > 1)
 
 
 def runs_of(sizes: Iterable[float], present: Iterable[float]) -> list[list[float]]:

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from harness.complexity import Fit, Law, LawError, parse_law
 from harness.counting.certificates import CertifiedFamily
@@ -29,6 +29,8 @@ from harness.types import Result, Run
 
 NOT_MEASURED = "not measured"
 IMPOSSIBLE = "impossible"
+#: Less probable laws are out of the question.
+POSSIBLE = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,8 @@ class ComplexityRow:
                    measured" or "not claimed", and why; an impossible time is neither judged nor predicted
     bound, bound_reason  the same for the law as an upper bound
     law, probability, share  the most probable law, its probability, its share of the cost at the largest size
+    probabilities  of every law that is not out of the question; empty where a certificate judges
+    since          a count's law holds from this size on; None where it holds over the sweep
     predictions    (size, low, middle, high) at 2 and 4 times the largest size
     overhead_to    largest size up to which fixed overhead hides the growth, or None
     """
@@ -96,6 +100,8 @@ class ComplexityRow:
     law: str = ""
     probability: float | None = None
     share: float | None = None
+    probabilities: Mapping[str, float] = field(default_factory=dict)
+    since: float | None = None
     predictions: tuple[tuple[float, float, float, float], ...] = ()
     unit: str = ""
     overhead_to: float | None = None
@@ -151,7 +157,7 @@ def _certified(row: ComplexityRow, sweep: Sweep, found: Certified | None, metric
     if row.quantity == "time" or (metric and found.contradicted(sweep, metric)):
         return row
     row = replace(row, basis="certificate", unit=found.certificate.unit, law="", probability=None, share=None)
-    row = replace(row, predictions=found.predictions(sweep))
+    row = replace(row, probabilities={}, since=None, predictions=found.predictions(sweep))
     claim = _claim(row.declared, sweep.variable)
     if not isinstance(claim, Law) or row.polynomial == "0":  # without a matrix product no law of FLOPs speaks
         reason = f"no law is declared for it; counted: {row.polynomial}"
@@ -205,10 +211,18 @@ def _row(sweep: Sweep, quantity: Quantity, counted: str, seen: str) -> Complexit
         law=written_in(sweep.variable, fit.law) if fit else "",
         probability=fit.probabilities[fit.law] if fit else None,
         share=fit.share if fit else None,
+        probabilities=_probabilities(sweep.variable, fit) if fit else {},
+        since=fit.since if fit else None,
         predictions=_predictions(sweep, fit),
         unit=_unit(sweep, basis),
         overhead_to=overhead_limit(sweep.results, sweep.axis, seen) if quantity.name == "time" else None,
     )
+
+
+def _probabilities(variable: str, fit: Fit) -> Mapping[str, float]:
+    """The most probable first."""
+    known = sorted(fit.probabilities.items(), key=lambda item: -item[1])
+    return {written_in(variable, law): value for law, value in known if value >= POSSIBLE}
 
 
 @dataclass(frozen=True, slots=True)

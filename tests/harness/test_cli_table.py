@@ -84,6 +84,18 @@ def test_json_is_strict_and_complete(run_folder: Path) -> None:
     size, low, middle, high = time["predictions"][-1]
     assert size == 4 * synthetic.SIZES[-1]
     assert low <= middle <= high
+    assert time["predictions"][0][0] == 2 * synthetic.SIZES[-1]
+    assert next(iter(time["probabilities"])) == "n^2"
+    assert sum(time["probabilities"].values()) == pytest.approx(1, abs=0.01)
+
+
+def test_predictions_and_probabilities_stand_with_the_reasons(run_folder: Path) -> None:
+    lines = bench("table", run_folder).stdout.splitlines()
+    below = next(lines[k + 1] for k, line in enumerate(lines) if line.startswith(" time: "))
+    assert "expected: " in below
+    assert "at n = 8192" in below
+    assert "at n = 16384" in below
+    assert "probability: n^2 " in below
 
 
 def test_strict_passes_when_nothing_is_refuted(run_folder: Path) -> None:
