@@ -10,6 +10,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from implementations.registry import UnknownName
@@ -111,6 +112,11 @@ def operation(name: str) -> Operation:
 
 
 def operation_names() -> list[str]:
-    """Every folder of implementations is an operation."""
+    """Every folder of implementations that states a problem is an operation."""
     package = importlib.import_module("implementations")
-    return sorted(module.name for module in pkgutil.iter_modules(package.__path__) if module.ispkg)
+    return sorted(
+        module.name
+        for folder in package.__path__
+        for module in pkgutil.iter_modules([folder])
+        if module.ispkg and Path(folder, module.name, "problem.py").is_file()
+    )
