@@ -62,6 +62,11 @@ def below(high: float) -> Bound:
     return Bound(high=high, strict=True)
 
 
+def at_most(high: float) -> Bound:
+    """No more than."""
+    return Bound(high=high)
+
+
 def at_least(low: float) -> Bound:
     """No less than."""
     return Bound(low=low)
