@@ -58,8 +58,9 @@ def _show(family: CertifiedFamily, console: Console) -> None:
         for certificate in family.certificates:
             table.add_row(*_cells(certificate, fixed))
         console.print(table)
-    for quantity, reason in family.missing.items():
-        console.print(Text(f" {quantity}: not certified: {reason}"), soft_wrap=True)
+    for reason in dict.fromkeys(family.missing.values()):
+        quantities = ", ".join(quantity for quantity, why in family.missing.items() if why == reason)
+        console.print(Text(f" {quantities}: not certified: {reason}"), soft_wrap=True)
     console.print()
 
 

@@ -47,23 +47,29 @@ def certify_interpreted(
     """The same from real runs in Triton's interpreter, in a process that interprets.
 
     Besides the whole traffic, that of each input tensor: `loaded_k`. Sizes should be multiples of the tiles;
-    where the traffic is no polynomial at these, twice the sizes of the first variable are tried.
+    where the traffic is no polynomial at these, twice the sizes of the first variable are tried. A kernel
+    whose tiles follow the size has no polynomial, and says so.
     """
-    found = _certify_interpreted(implementation, Grid(problem, sizes), touch)
+    found, tiles = _certify_interpreted(implementation, Grid(problem, sizes), touch)
     if any(isinstance(one, Certificate) and one.quantity == "bytes" for one in found):
         return found
+    if len(tiles) > 1:
+        return [_without_one_tile(one, tiles) for one in found]
     first = next(iter(sizes))
     doubled = {**sizes, first: [2 * size for size in sizes[first]]}
-    return _certify_interpreted(implementation, Grid(problem, doubled), touch)
+    return _certify_interpreted(implementation, Grid(problem, doubled), touch)[0]
 
 
-def _certify_interpreted(implementation: Implementation, grid: Grid, touch: Touch) -> Found:
+def _certify_interpreted(
+    implementation: Implementation, grid: Grid, touch: Touch
+) -> tuple[Found, Sequence[str]]:
+    """What is found, and the tiles in the order in which they were used."""
     from harness import passes
     from harness.counting import eager, interpreter
 
     tensors = list(_tensors(grid.at(grid.points[0]).inputs("cpu")))
 
-    blocks: set[str] = set()
+    blocks: dict[str, None] = {}
 
     def evaluate(at: Any) -> object:
         inputs = at.inputs("cpu")
@@ -73,13 +79,19 @@ def _certify_interpreted(implementation: Implementation, grid: Grid, touch: Touc
         with interpreter.counting(_tensors(inputs)) as recorder:
             beside = eager.count(bound.call, inputs)
         counts = recorder.counts()
-        blocks.add(counts.blocks)
+        blocks[counts.blocks] = None
         return _interpreted(counts, beside, tensors)
 
     units = INTERPRETED | {f"loaded_{name}": "B" for name in tensors}
     found = _certify(implementation.name, units, grid, evaluate, touch)
     tiles = next(iter(blocks)) if len(blocks) == 1 else ""
-    return [_with_tiles(one, tiles) for one in found if not _never_loaded(one)]
+    return [_with_tiles(one, tiles) for one in found if not _never_loaded(one)], list(blocks)
+
+
+def _without_one_tile(one: Certificate | Uncertified, tiles: Sequence[str]) -> Certificate | Uncertified:
+    if isinstance(one, Certificate):
+        return one
+    return replace(one, reason=f"its tiles change with the size: {tiles[0]}, then {tiles[1]}")
 
 
 def _with_tiles(one: Certificate | Uncertified, tiles: str) -> Certificate | Uncertified:

@@ -16,9 +16,13 @@ import torch
 import triton
 
 from harness.counting import interpreter_repairs as repairs
+from harness.counting.certificates import Certificate, Uncertified
+from harness.counting.certifying import certify_interpreted
 from harness.counting.interpreter import HooksMissing, check_hooks, count, counting, install_repairs, repaired
 from harness.counting.interpreter_guard import DoubleStore, GridTooLarge, OutOfBounds
 from harness.counting.patching import replaced
+from implementations.attention.problem import AttentionProblem
+from implementations.registry import Implementation
 
 #: Run as a script: the folder is on the path.
 kernels: Any = importlib.import_module("kernels_under_test")
@@ -207,6 +211,42 @@ def check_a_loaded_scalar_is_an_index() -> None:
     out = torch.zeros(4, dtype=torch.int32)
     kernels.row_of[(1,)](torch.full((1,), 3, dtype=torch.int32), out, BLOCK=4)
     assert out.tolist() == [0, 1, 2, 0]
+
+
+def certified_copies(block: Callable[[int], int]) -> tuple[Certificate | Uncertified, int]:
+    """Of a kernel that copies n values a number of times that is smooth at multiples of 96 only: its bytes,
+    and the largest length that was run."""
+    seen: list[int] = []
+
+    def prepare(problem: Any) -> Callable[[Any], torch.Tensor]:
+        def copied(inputs: Any) -> torch.Tensor:
+            size, out = problem.seq_len, torch.empty_like(inputs.q)
+            seen.append(size)
+            for _ in range(-(-size // 96)):
+                kernels.copy[(size // 16,)](inputs.q, out, size, BLOCK=block(size), MASKED=True)
+            return out
+
+        return copied
+
+    anywhere = {"available": lambda target: None, "supports": lambda problem, target: None}
+    copies = Implementation("copies", "attention", "", prepare, True, {}, **anywhere)
+    problem = AttentionProblem(seq_len=48, heads=1, head_dim=1, dtype="float32")
+    found = certify_interpreted(copies, problem, {"n": (48, 96, 144, 192, 240)})
+    return next(one for one in found if one.quantity == "bytes"), max(seen)
+
+
+def check_tiles_that_follow_the_size_have_no_polynomial() -> None:
+    found, largest = certified_copies(lambda n: 16 if n <= 96 else 32)
+    assert isinstance(found, Uncertified)
+    assert found.reason == "its tiles change with the size: BLOCK=16, then BLOCK=32"
+    assert largest == 240
+
+
+def check_larger_tiles_are_certified_at_twice_the_sizes() -> None:
+    found, largest = certified_copies(lambda n: 16)
+    assert isinstance(found, Certificate)
+    assert str(found.polynomial) == "(1/12)n²"
+    assert largest == 480
 
 
 CHECKS: dict[str, Callable[[], None]] = {
