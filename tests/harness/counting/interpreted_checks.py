@@ -228,8 +228,10 @@ def certified_copies(block: Callable[[int], int]) -> tuple[Certificate | Uncerti
 
         return copied
 
-    anywhere = {"available": lambda target: None, "supports": lambda problem, target: None}
-    copies = Implementation("copies", "attention", "", prepare, True, {}, **anywhere)
+    copies = Implementation(
+        name="copies", operation="attention", summary="", prepare=prepare, exact=True, laws={},
+        available=lambda target: None, supports=lambda problem, target: None,
+    )  # fmt: skip
     problem = AttentionProblem(seq_len=48, heads=1, head_dim=1, dtype="float32")
     found = certify_interpreted(copies, problem, {"n": (48, 96, 144, 192, 240)})
     return next(one for one in found if one.quantity == "bytes"), max(seen)
