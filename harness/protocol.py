@@ -54,7 +54,33 @@ class CertifyRequest:
     kind: Literal["certify"] = "certify"
 
 
-Request = Start | ProbeRequest | MeasureRequest | CertifyRequest
+@dataclass(frozen=True, slots=True)
+class HoldRequest:
+    """Judge the cases of one problem by these metrics, warm them up, and keep them for samples.
+
+    release  let go of what was held before
+    """
+
+    cases: tuple[Case, ...]
+    metrics: tuple[str, ...]
+    release: bool
+    kind: Literal["hold"] = "hold"
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRequest:
+    """Take samples of a held case, one right after the other.
+
+    move  first move its tensors to other memory, and call once
+    """
+
+    key: str
+    times: int
+    move: bool = False
+    kind: Literal["sample"] = "sample"
+
+
+Request = Start | ProbeRequest | MeasureRequest | CertifyRequest | HoldRequest | SampleRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +139,22 @@ class Certified:
 
 
 @dataclass(frozen=True, slots=True)
+class Sampled:
+    """Samples of a held case in seconds per call: of the judged quantity, and by the wall (none: empty)."""
+
+    judged: tuple[float, ...]
+    wall: tuple[float, ...]
+    kind: Literal["sampled"] = "sampled"
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """The request is finished."""
 
     kind: Literal["done"] = "done"
 
 
-Answer = Ready | Touch | Probed | Measured | Certified | Done
+Answer = Ready | Touch | Probed | Measured | Certified | Sampled | Done
 
 _REQUEST: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Discriminator("kind")])
 _ANSWER: TypeAdapter[Answer] = TypeAdapter(Annotated[Answer, Discriminator("kind")])

@@ -55,6 +55,38 @@ def check(
     raise typer.Exit(check_run(request, outputs, console))
 
 
+def ab(
+    base: Annotated[str, typer.Argument(metavar="BASE", help="A git ref, or a plugin file ending in .py.")],
+    head: Annotated[
+        str | None, typer.Argument(metavar="[HEAD]", help="The same; the working tree by default.")
+    ] = None,
+    suite: Annotated[Path, typer.Option(help="The cases to compare.")] = Path("suites/smoke.yaml"),
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
+    only: Annotated[list[str], typer.Option(help="Only implementations that match. Repeatable.")] = [],  # noqa: B006
+    skip: Annotated[list[str], typer.Option(help="Leave out implementations that match.")] = [],  # noqa: B006
+    settings: Annotated[list[str], typer.Option("--set", help="Replace an axis, e.g. seq_len=512.")] = [],  # noqa: B006
+    plugin: Annotated[list[Path], typer.Option("--plugin", help="A file that joins on both sides.")] = [],  # noqa: B006
+    allow_busy: Annotated[
+        bool, typer.Option("--allow-busy", help="Measure beside others all the same.")
+    ] = False,
+    json: JsonOut = None,
+    junit: JunitOut = None,
+    markdown: MarkdownOut = None,
+    github: GithubOut = False,
+    every: Annotated[bool, typer.Option("--all", help="Show what stayed the same as well.")] = False,
+    fail_on_undecided: FailUndecided = False,
+) -> None:
+    """Compare two builds on this device, their samples interleaved, with controls."""
+    from harness.commands.ab import AbRequest, compare_builds
+    from harness.gate.delivery import Outputs
+
+    request = AbRequest(
+        base, head, suite, device, tuple(only), tuple(skip), tuple(settings), tuple(plugin), allow_busy
+    )
+    outputs = Outputs(json, junit, markdown, github, every, fail_on_undecided)
+    raise typer.Exit(compare_builds(request, outputs, console))
+
+
 baseline_app = typer.Typer(
     no_args_is_help=True, help="Baselines: accept a run, list them, prune what is gone.", add_completion=False
 )
@@ -101,4 +133,5 @@ def prune(
 def register(app: typer.Typer) -> None:
     """Add the commands to `bench`."""
     app.command()(check)
+    app.command()(ab)
     app.add_typer(baseline_app, name="baseline")

@@ -57,7 +57,7 @@ def judge(
     found = [
         ratios.beside(finding)
         for key in dict.fromkeys([*before, *after])
-        for finding in _case(before.get(key), after.get(key))
+        for finding in case_findings(before.get(key), after.get(key))
     ]
     judged = tuple(quarantine.applied(finding) for finding in found)
     return Judgement(
@@ -99,7 +99,7 @@ def _advice(candidate: Side, findings: tuple[Finding, ...]) -> Iterator[str]:
         yield f'bench baseline accept {candidate.name} --reason "…"'
 
 
-def _case(before: Record | None, after: Record | None) -> Iterator[Finding]:
+def case_findings(before: Record | None, after: Record | None) -> Iterator[Finding]:
     """What is found of one case of either side."""
     if after is None:
         assert before is not None

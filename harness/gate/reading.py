@@ -39,7 +39,7 @@ def run_side(folder: Path) -> Side:
     records = {
         record.key: replace(record, epoch=when)
         for row in rows(folder / ROWS_FILE)
-        for record in [_record(row, exact)]
+        for record in [record_of(row, exact)]
     }
     if not records:
         raise UnreadableRun(f"{folder / ROWS_FILE}: holds no row; run the suite again")
@@ -121,7 +121,7 @@ def rows(path: Path) -> Iterator[dict[str, Any]]:
             raise UnreadableRun(f"{path}:{number}: damaged row: {error}; run the suite again") from None
 
 
-def _record(row: Mapping[str, Any], exact: Mapping[str, bool]) -> Record:
+def record_of(row: Mapping[str, Any], exact: Mapping[str, bool]) -> Record:
     """A row as a record. Raises UnreadableRun when it is no row of this schema."""
     try:
         case, timing = row["case"], row.get("timing") or {}
