@@ -58,18 +58,21 @@ EXTENDED = (Form(mask="boolean"), Form(mask="additive"), Form(causal=True, windo
 
 
 def chosen_builds(capability: int) -> Iterator[KernelBuild]:
-    """Every kernel in the configuration expected to be best on a GPU such as 90, in float16."""
-    yield from builds(capability, PLAIN)
-    yield from builds(capability, EXTENDED)
+    """Every kernel in the configuration expected to be best on a GPU such as 90, in float16.
+
+    Masks, windows and packed lengths at the wider head dimension, where they leave the fewest registers.
+    """
+    yield from builds(capability, PLAIN, HEAD_DIMS)
+    yield from builds(capability, EXTENDED, HEAD_DIMS[-1:])
     for head_dim in HEAD_DIMS:
         yield decode_build(decode_tile(1, head_dim, 2), head_dim, Form(causal=True))
     yield merge_build(max(HEAD_DIMS))
 
 
-def builds(capability: int, forms: Sequence[Form]) -> Iterator[KernelBuild]:
+def builds(capability: int, forms: Sequence[Form], head_dims: Sequence[int]) -> Iterator[KernelBuild]:
     """The forward kernel and both backward ones in these forms."""
     for kind in KINDS:
-        for head_dim in HEAD_DIMS:
+        for head_dim in head_dims:
             for form in forms:
                 tile = tiles(kind, capability, head_dim, 2, not form.lengths, form.extra)[0]
                 yield build(kind, tile, head_dim, form)

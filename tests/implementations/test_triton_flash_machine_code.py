@@ -90,10 +90,10 @@ def child(capability: int) -> dict[str, Any]:
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    from implementations.attention._flash_builds import PLAIN, builds
+    from implementations.attention._flash_builds import HEAD_DIMS, PLAIN, builds
 
     found = {}
-    for build in [*builds(capability, PLAIN), *([narrow_build()] if capability == 80 else [])]:
+    for build in [*builds(capability, PLAIN, HEAD_DIMS), *([narrow_build()] if capability == 80 else [])]:
         names = list(build.signature)
         attributes = {(names.index(name),): [["tt.divisibility", 16]] for name in build.divisible_by_16}
         source = ASTSource(build.kernel, dict(build.signature), dict(build.constexprs), attributes)
