@@ -38,7 +38,7 @@ def sweep(calls: Mapping[int, Call]) -> Fit:
 
 
 def _keep_freed_pages() -> None:
-    """What workers are started with (harness/devices/workers.py): else each call faults its pages in afresh."""
+    """As workers are started (harness/devices/workers.py): else each call faults its pages in afresh."""
     if platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)
         libc.mallopt(_M_MMAP_MAX, 0)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from harness.counting.certificates import certify
 from harness.counting.eager import count
+from harness.counting.polynomial import Sizes
 from harness.verify.claim import Curve, Figure, Finding, at_least, at_most, below, claim, exactly
 from harness.verify.counted import certified, counts
 
@@ -61,7 +62,7 @@ def attention_is_constant() -> Finding:
 
 def reached(output: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """(outputs, tokens): ‖∂output/∂x‖ of each output token by each input token; output: (1, n, d) → same."""
-    jacobian = torch.autograd.functional.jacobian(output, x)  # (1, n, d, 1, n, d)
+    jacobian: Tensor = torch.autograd.functional.jacobian(output, x)  # (1, n, d, 1, n, d)
     return jacobian[0, :, :, 0].pow(2).sum((1, 3)).sqrt()
 
 
@@ -113,8 +114,8 @@ def _rank(module: Callable[[Tensor], Tensor], x: Tensor, early: int) -> int:
     "§1",
     "What token 12 does to the state at token 400 is lost in an untrained RNN",
     document="loose",
-    care="The document says that the state 'literally cannot hold enough information' to connect position 400 "
-    "to position 12. 512 numbers can hold one token; what is lost is its influence, which fades with "
+    care="To the document the state 'literally cannot hold enough information' to connect position 400 to "
+    "position 12. 512 numbers can hold one token; what is lost is its influence, which fades with "
     "the distance unless training (or a gate) keeps it. Attention has no such distance.",
 )
 def influence_fades() -> Finding:
@@ -133,7 +134,7 @@ def influence_fades() -> Finding:
         Curve(name, places, tuple(float(found[place] / found[-1]) for place in range(0, 400, 4)))
         for name, found in (("recurrence", by_rnn), ("attention", by_attention))
     )
-    figure = Figure("Influence of a token on the last output", "tokens back", "‖∂‖ over that of the last token",
+    figure = Figure("Influence of a token on the last output", "tokens back", "‖∂‖ over the last token's",
                     curves, log_y=True)  # fmt: skip
     far = f"attention {float(by_attention[11] / by_attention[-1]):.2g}"
     return Finding(float(by_rnn[11] / by_rnn[-1]), below(1e-6), f"relative influence over 388 steps; {far}",
@@ -142,7 +143,7 @@ def influence_fades() -> Finding:
 
 def _influence(last: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """(n,): ‖∂last/∂x_t‖ of each token; last: (1, n, d) → (1, width)."""
-    jacobian = torch.autograd.functional.jacobian(last, x)
+    jacobian: Tensor = torch.autograd.functional.jacobian(last, x)
     return jacobian.pow(2).sum((0, 1, 2, 4)).sqrt()
 
 
@@ -159,9 +160,10 @@ def generation_is_a_chain() -> Finding:
 
     model = LanguageModel(11, WIDTH, Decoder(1, WIDTH, 2, WIDTH, reads_memory=False, attention="naive"))
     prompt = torch.zeros(1, 1, dtype=torch.long)
-    depths = {
-        (n,): count(lambda n=n: greedy_generate(model, prompt, n, use_cache=False)).depth
-        for n in (4, 8, 12, 16, 24)
-    }
+
+    def depth(n: int) -> int:
+        return count(lambda: greedy_generate(model, prompt, n, use_cache=False)).depth
+
+    depths: dict[Sizes, int] = {(n,): depth(n) for n in (4, 8, 12, 16, 24)}
     found = certify("", "depth", "1", ["n"], depths)
     return Finding(found.exponent(), exactly(1), f"longest chain for n new tokens = {found.polynomial}")

@@ -37,8 +37,8 @@ def _off(module: nn.Module, encode: nn.Module | None = None) -> tuple[float, flo
     "§5",
     "Attention is permutation-equivariant: shuffled tokens give the shuffled output",
     document="wrong",
-    care="The document calls it 'permutation-invariant'. The output does change: it is shuffled as the input is, "
-    "which is equivariance. Only what is pooled over all tokens is invariant.",
+    care="The document calls it 'permutation-invariant'. The output does change: it is shuffled as the input "
+    "is, which is equivariance. Only what is pooled over all tokens is invariant.",
 )
 def equivariant() -> Finding:
     """In float64; the literal claim's figure stands beside it."""
@@ -118,7 +118,7 @@ def offsets_are_linear() -> Finding:
 
 @claim("§5", "Distinct positions have distinct encodings")
 def distinct() -> Finding:
-    """The smallest distance of two among 8,192 positions: by the linear map it depends on their offset alone."""
+    """The smallest distance of two positions; it depends on their offset alone, as the linear map says."""
     table = encodings(8192)
     nearest = float((table[1:] - table[0]).norm(dim=1).min())
     return Finding(nearest, above(0.1), "smallest ‖PE(i) − PE(j)‖ among 8,192 positions")
@@ -128,9 +128,9 @@ def distinct() -> Finding:
     "§5",
     "Sinusoids exist at any position, also beyond those of training",
     document="loose",
-    care="'It generalizes to sequence lengths longer than those seen during training' is true of the encoding, "
-    "which is defined everywhere; that a trained model works there does not follow (Press et al. 2022 "
-    "measured that it does not).",
+    care="'It generalizes to sequence lengths longer than those seen during training' is true of the "
+    "encoding, which is defined everywhere; a trained model need not work there, and (Press et al. 2022) "
+    "does not.",
 )
 def sinusoids_go_on() -> Finding:
     """A million positions on, the encoding is still of norm √(d_model/2)."""

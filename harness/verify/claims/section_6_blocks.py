@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
@@ -11,9 +11,14 @@ from torch import Tensor, nn
 from harness.verify.claim import Finding, above, below, claim, exactly
 from harness.verify.claims.section_1_recurrence import reached
 
+if TYPE_CHECKING:
+    from implementations.transformer import EncoderLayer, FeedForward
+
 D_MODEL, HEADS, D_FF, LENGTH = 32, 4, 128, 9
 Norm = Literal["pre", "post"]
+Activation = Literal["relu", "gelu", "swiglu"]
 NORMS: tuple[Norm, ...] = ("pre", "post")
+ACTIVATIONS: tuple[Activation, ...] = ("relu", "gelu", "swiglu")
 
 
 def _disturbed(module: nn.Module) -> None:
@@ -28,14 +33,12 @@ def encoder_layer() -> Finding:
     from implementations.transformer import EncoderLayer, copy_encoder_layer
 
     worst = 0.0
-    for norm, activation in product(NORMS, ("relu", "gelu")):
+    for norm, activation in product(NORMS, ACTIVATIONS[:2]):
         theirs = nn.TransformerEncoderLayer(
             D_MODEL, HEADS, D_FF, 0.0, activation, batch_first=True, norm_first=norm == "pre"
         )
         _disturbed(theirs)
-        ours = EncoderLayer(
-            D_MODEL, HEADS, D_FF, norm=norm, activation="relu" if activation == "relu" else "gelu"
-        )
+        ours = EncoderLayer(D_MODEL, HEADS, D_FF, norm=norm, activation=activation)
         copy_encoder_layer(ours, theirs)
         x = torch.randn(2, LENGTH, D_MODEL)
         worst = max(worst, float((ours(x) - theirs(x)).abs().max()))
@@ -61,7 +64,7 @@ def decoder_layer() -> Finding:
     return Finding(worst, below(1e-5), "max |Δ|: pre and post norm, memory of another length")
 
 
-def _layer(norm: Norm) -> nn.Module:
+def _layer(norm: Norm) -> EncoderLayer:
     from implementations.transformer import EncoderLayer
 
     return EncoderLayer(D_MODEL, HEADS, D_FF, norm=norm, attention="naive").double()
@@ -75,13 +78,13 @@ def written_out() -> Finding:
     for norm in NORMS:
         layer = _layer(norm)
         _disturbed(layer)
-        norms = [layer.attention_residual.norm, layer.feed_forward_residual.norm]  # type: ignore[union-attr]
+        norms = [layer.attention_residual.norm, layer.feed_forward_residual.norm]
         expected = x
         for sublayer, layer_norm in zip((layer.attention, layer.feed_forward), norms, strict=True):
             if norm == "pre":
-                expected = expected + sublayer(_normalised(expected, layer_norm))  # type: ignore[operator, arg-type]
+                expected = expected + sublayer(_normalised(expected, layer_norm))
             else:
-                expected = _normalised(expected + sublayer(expected), layer_norm)  # type: ignore[operator, arg-type]
+                expected = _normalised(expected + sublayer(expected), layer_norm)
         worst = max(worst, float((layer(x) - expected).abs().max()))
     return Finding(worst, below(1e-12), "max |Δ|, float64, pre and post norm")
 
@@ -92,7 +95,7 @@ def _normalised(x: Tensor, norm: nn.LayerNorm) -> Tensor:
     return (x - mean) / (variance + norm.eps).sqrt() * norm.weight + norm.bias
 
 
-def _feed_forward(activation: Literal["relu", "gelu", "swiglu"] = "relu") -> nn.Module:
+def _feed_forward(activation: Activation = "relu") -> FeedForward:
     from implementations.transformer import FeedForward
 
     return FeedForward(D_MODEL, D_FF, activation=activation).double()
@@ -105,7 +108,7 @@ def feed_forward_formula() -> Finding:
     x = torch.randn(LENGTH, D_MODEL, dtype=torch.float64)
     expand, contract = module.expand, module.contract
     w1, b1, w2, b2 = (
-        parameter.detach().numpy()  # type: ignore[union-attr, operator]
+        parameter.detach().numpy()
         for parameter in (expand.weight, expand.bias, contract.weight, contract.bias)
     )
     expected = (x.numpy() @ w1.T + b1).clip(min=0) @ w2.T + b2
@@ -117,20 +120,25 @@ def feed_forward_formula() -> Finding:
 def feed_forward_is_local() -> Finding:
     """The largest gradient of a token's output by another token: 0, for each activation."""
     worst = 0.0
-    for activation in ("relu", "gelu", "swiglu"):
+    for activation in ACTIVATIONS:
         x = torch.randn(1, 6, D_MODEL, dtype=torch.float64)
         found = reached(_feed_forward(activation), x)
         worst = max(worst, float(found.fill_diagonal_(0).max()))
     return Finding(worst, exactly(0), "largest ∂output/∂(another token), three activations")
 
 
+def _cut_off(layer: EncoderLayer) -> None:
+    """Let attention and feed-forward add nothing."""
+    for part in (layer.attention.output, layer.feed_forward.contract):
+        nn.init.zeros_(part.weight)
+        nn.init.zeros_(part.bias)
+
+
 @claim("§6", "LayerNorm normalises each token by itself")
 def layer_norm_is_local() -> Finding:
     """What reaches a token of a layer whose attention and feed-forward are cut off: itself alone."""
     layer = _layer("post")
-    for part in (layer.attention.output, layer.feed_forward.contract):  # type: ignore[union-attr]
-        nn.init.zeros_(part.weight)  # type: ignore[union-attr, arg-type]
-        nn.init.zeros_(part.bias)  # type: ignore[union-attr, arg-type]
+    _cut_off(layer)
     found = reached(layer, torch.randn(1, 6, D_MODEL, dtype=torch.float64))
     return Finding(float(found.fill_diagonal_(0).max()), exactly(0), "largest ∂output/∂(another token)")
 
@@ -139,7 +147,7 @@ def layer_norm_is_local() -> Finding:
     "§6",
     "8·d² of a layer's 12·d² weights, 2/3, lie in the feed-forward network",
     document="loose",
-    care="Exact for the matrices of a layer with d_ff = 4·d; biases and LayerNorms shift it in the third digit. "
+    care="Exact for the matrices of a layer with d_ff = 4·d; biases and LayerNorms shift the third digit. "
     "It is not 'of transformer parameters': embeddings come on top (in BERT-base they leave the "
     "feed-forward networks 52 % of the whole), and SwiGLU has a third matrix.",
 )
@@ -164,9 +172,7 @@ def residual_is_identity() -> Finding:
     layer = _layer("pre")
     x = torch.randn(1, LENGTH, D_MODEL, dtype=torch.float64)
     changed = float((layer(x) - x).abs().max())
-    for part in (layer.attention.output, layer.feed_forward.contract):  # type: ignore[union-attr]
-        nn.init.zeros_(part.weight)  # type: ignore[union-attr, arg-type]
-        nn.init.zeros_(part.bias)  # type: ignore[union-attr, arg-type]
+    _cut_off(layer)
     left = float((layer(x) - x).abs().max())
     return Finding(left, exactly(0), f"max |layer(x) − x|; {changed:.2g} with its sublayers")
 
@@ -176,7 +182,7 @@ def activations_differ() -> Finding:
     """The smallest difference between two activations with the same W_1 and W_2."""
     outputs = []
     x = torch.randn(LENGTH, D_MODEL, dtype=torch.float64)
-    for activation in ("relu", "gelu", "swiglu"):
+    for activation in ACTIVATIONS:
         torch.manual_seed(0)
         outputs.append(_feed_forward(activation)(x))
     pairs = ((0, 1), (0, 2), (1, 2))

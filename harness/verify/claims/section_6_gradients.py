@@ -66,7 +66,7 @@ class Depth:
 
 
 def over_depth(kind: str) -> dict[int, Depth]:
-    """The first layers of one stack, of float64, whose weights have their usual start; loss = ⟨output, noise⟩.
+    """The first layers of one stack of float64 with weights as they start; loss = ⟨output, noise⟩.
 
     Pre-norm stacks end in a LayerNorm, as they do in use.
     """
@@ -136,7 +136,7 @@ def survives() -> Finding:
     document="wrong",
     care="The document says that post-norm lets 'gradient magnitudes grow unchecked through the residual "
     "stream'. At the start of training the gradient at the input shrinks with depth, because each LayerNorm "
-    "divides what the residual hands on. Post-norm is harder to train for another reason: the next two claims.",
+    "divides what the residual hands on. Post-norm is harder to train for another reason: the next claim.",
 )
 def post_norm_shrinks() -> Finding:
     """How much of the gradient 48 post-norm layers keep, over what 48 pre-norm layers keep."""
@@ -158,8 +158,8 @@ def post_norm_is_large_at_the_end() -> Finding:
     "§6",
     "The residual stream grows with depth in pre-norm, and not in post-norm",
     document="loose",
-    care="'The residual stream remains unnormalized' is right of pre-norm; what grows unchecked is this stream, "
-    "not the gradient, and in pre-norm, not in post-norm.",
+    care="'The residual stream remains unnormalized' is right of pre-norm; what grows unchecked is this "
+    "stream, not the gradient, and in pre-norm, not in post-norm.",
 )
 def stream_grows() -> Finding:
     """‖stream‖ at 48 layers over that at 1, pre-norm; post-norm beside it."""

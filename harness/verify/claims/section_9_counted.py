@@ -20,7 +20,7 @@ TOKENS, MODELS = (256, 512, 768, 1024, 2048), (32, 64, 96, 128)
 
 
 def attention(name: str, quantity: str, variables: Sequence[str] = ("n", "d")) -> Certificate:
-    """The exact count of one implementation on one head of float32. Raises LookupError where there is none."""
+    """The exact count of an implementation on one head of float32. Raises LookupError where there is none."""
     from implementations.attention.problem import AttentionProblem
     from implementations.registry import load, lookup
 
