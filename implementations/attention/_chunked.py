@@ -8,7 +8,7 @@ the key/value heads of the whole batch and group the query heads that share one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 import torch
@@ -28,7 +28,7 @@ class Sums(Protocol):
     chunk  device -> tokens of a causal chunk, powers of 2
     """
 
-    chunk: dict[str, int]
+    chunk: Mapping[str, int]
 
     def absorb(self, keys: Tensor, values: Tensor, present: Tensor | None) -> None:
         """Add keys; `present` (heads, length, 1) is False where a key is padding."""

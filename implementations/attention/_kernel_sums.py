@@ -5,7 +5,7 @@ Shapes as in `_chunked`: keys (heads, length, channels), queries (heads, group, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -14,6 +14,8 @@ from implementations.attention._chunked import divide, is_nothing
 
 Map = Callable[[Tensor], Tensor]
 
+#: Device -> tokens of a causal chunk.
+CHUNK: Mapping[str, int] = {"cpu": 64, "cuda": 256}
 #: The log-feature of padding: below every real one, and finite, so that differences are defined.
 ABSENT = -1e30
 
@@ -25,9 +27,13 @@ class PlainSums:
     kernel    φ(q)·φ(k) of every pair of a chunk, where that is cheaper from q and k than from their features
     """
 
-    def __init__(self, features: Map, kernel: Callable[[Tensor, Tensor], Tensor] | None = None) -> None:
-        self.features, self.kernel = features, kernel
-        self.chunk = {"cpu": 64, "cuda": 256}
+    def __init__(
+        self,
+        features: Map,
+        kernel: Callable[[Tensor, Tensor], Tensor] | None = None,
+        chunk: Mapping[str, int] = CHUNK,
+    ) -> None:
+        self.features, self.kernel, self.chunk = features, kernel, chunk
         #: S (heads, features, head_dim) and z (heads, features, 1)
         self.known: tuple[Tensor, Tensor] | None = None
 
@@ -84,7 +90,7 @@ class LogSums:
 
     def __init__(self, queries: Map, keys: Map) -> None:
         self.log_queries, self.log_keys = queries, keys
-        self.chunk = {"cpu": 64, "cuda": 256}
+        self.chunk = CHUNK
         #: S (heads, features, head_dim) and z (heads, features, 1), both relative to exp(c);
         #: c (heads, 1, features)
         self.known: tuple[Tensor, Tensor, Tensor] | None = None
