@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Literal, get_args
 
 from torch import Tensor, nn
-from torch.nn.functional import gelu, relu, silu
+from torch.nn.functional import gelu, relu_, silu
 
 Activation = Literal["relu", "gelu", "swiglu"]
-PLAIN: dict[str, Callable[[Tensor], Tensor]] = {"relu": relu, "gelu": gelu}
+#: relu in place: what it is given is the product's own, and neither gradient needs it as it was.
+PLAIN: dict[str, Callable[[Tensor], Tensor]] = {"relu": relu_, "gelu": gelu}
 
 
 class FeedForward(nn.Module):
