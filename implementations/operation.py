@@ -85,6 +85,7 @@ class Operation:
 
     axes          axis name -> (accepted type, default or ... when it must be given)
     variables     law variable -> the axis that sweeps it, e.g. {"n": "seq_len"}
+    floor         the implementation that knows nothing of its inputs: an approximation must beat its error
     follows       axis -> the axis that it equals where it is not given: sweeping that takes it along
     counted_at    law variable -> the sizes at which it is counted for certificates, the length first
     flop_convention  how `Problem.flops` counts, in words
@@ -99,6 +100,7 @@ class Operation:
     flop_convention: str
     judge: Callable[[Any, Any, Any, tuple[Any, ...]], tuple[Errors, ...]]
     judged_inputs: Callable[[Any, Any], Any] = lambda problem, inputs: inputs
+    floor: str = ""
     follows: Mapping[str, str] = field(default_factory=lambda: {"kv_len": "seq_len", "kv_heads": "heads"})
     counted_at: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: {"n": LENGTHS})
 

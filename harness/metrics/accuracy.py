@@ -11,8 +11,10 @@ import torch
 from harness.devices.device import Device
 from harness.metrics.registry import Quantity, metric
 from harness.metrics.trial import Trial
+from harness.passes import bind
 from harness.types import Measurement, Status
 from implementations.operation import Errors
+from implementations.registry import lookup
 
 #: An exact implementation may be twice as far off as the plain formula in the same dtype (the rule of
 #: flash-attention's tests). It never needs to be closer than one rounding of its output and what sums of
@@ -35,6 +37,12 @@ def _quantities() -> dict[str, Quantity]:
             f"{prefix}error_ratio": Quantity(
                 "1", "lower", f"error of the {what} over that of the plain formula in the same dtype"
             ),
+            f"{prefix}error_over_floor": Quantity(
+                "1",
+                "lower",
+                f"error of the {what} over that of the floor, which knows nothing (uniform: the "
+                "mean of V), on the same inputs",
+            ),
         }
     return found
 
@@ -54,6 +62,40 @@ def accuracy(group: Sequence[Trial], device: Device) -> None:
                 trial.end(Status.INCORRECT, "; ".join(reasons))
             if not trial.implementation.exact:
                 trial.record(notes={"accuracy": "approximation: its error is a property, not a fault"})
+    _against_the_floor(group)
+
+
+def _against_the_floor(group: Sequence[Trial]) -> None:
+    """The errors of approximations in units of what knowing nothing errs on the same inputs.
+
+    The floor's error is its own trial's, where the group has one; otherwise it is called once for all.
+    """
+    floor = group[0].operation.floor
+    beside = [t for t in group if t.alive and not t.implementation.exact and t.implementation.name != floor]
+    if not floor or not beside:
+        return
+    with beside[0].stage("accuracy of the floor"):
+        known = next((_errors(t) for t in group if t.implementation.name == floor), None)
+        lowest = known or _errors_of_floor(beside[0], floor)
+        for trial in beside:
+            over = {f"{name}_over_floor": error / lowest[name] for name, error in _errors(trial).items()
+                    if lowest.get(name)}  # fmt: skip
+            trial.record({name: Measurement(value, "1") for name, value in over.items()})
+
+
+def _errors(trial: Trial) -> dict[str, float]:
+    """Name of the quantity -> relative error, of a trial that was judged."""
+    names = [f"{prefix}error" for prefix in JUDGED]
+    return {name: trial.result.metrics[name].value for name in names if name in trial.result.metrics}
+
+
+def _errors_of_floor(trial: Trial, floor: str) -> dict[str, float]:
+    """The same of the floor, on a trial's problem and inputs."""
+    run = lookup(floor).prepare(trial.problem)
+    with _judged_inputs(trial):
+        output, gradients = bind(trial.problem.pass_, run, trial.inputs).outputs()
+        found = trial.operation.judge(trial.problem, trial.inputs, output, gradients)
+    return {f"{_prefix(errors)}error": errors.relative for errors in found if errors.relative is not None}
 
 
 @contextmanager

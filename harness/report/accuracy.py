@@ -96,8 +96,16 @@ def _cell(result: Result | None, metric: str, ratio: str, floor: Result | None) 
     if result is None or error is None:
         return None
     relative = result.metrics.get(ratio)
-    beside = _error(floor, metric)
-    return ErrorCell(error, relative.value if relative else None, error / beside if beside else None)
+    return ErrorCell(error, relative.value if relative else None, _over_floor(result, metric, floor))
+
+
+def _over_floor(result: Result, metric: str, floor: Result | None) -> float | None:
+    """As the row has it; of rows that do not, by the floor's own row beside it."""
+    recorded = result.metrics.get(f"{metric}_over_floor")
+    if recorded:
+        return recorded.value
+    error, beside = _error(result, metric), _error(floor, metric)
+    return error / beside if error is not None and beside else None
 
 
 def _error(result: Result | None, metric: str) -> float | None:

@@ -23,6 +23,7 @@ NAMES = {
     "error": "relative error",
     "max_abs_error": "largest absolute error",
     "error_ratio": "error ÷ naive error",
+    "error_over_floor": "error ÷ error of the mean of V",
     "flop_rate": "useful FLOP rate",
     "byte_rate": "useful byte rate",
     "energy": "energy",

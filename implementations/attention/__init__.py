@@ -36,4 +36,5 @@ OPERATION = Operation(
     flop_convention="4·pairs·head_dim per head over the exact attended pairs; backward ×2.5",
     judge=_judge,
     judged_inputs=_judged_inputs,
+    floor="uniform",
 )

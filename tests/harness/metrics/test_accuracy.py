@@ -12,8 +12,12 @@ import torch
 
 from harness.metrics.accuracy import accuracy, allowed_error
 from harness.metrics.registry import metrics
-from harness.types import Status
-from implementations.operation import Errors
+from harness.metrics.trial import Trial
+from harness.passes import bind
+from harness.types import Case, Result, Status
+from implementations.attention.problem import AttentionProblem
+from implementations.operation import Errors, operation
+from implementations.registry import load, lookup
 
 from .fakes import FakeDevice, trial
 
@@ -87,6 +91,61 @@ def test_an_approximation_is_labelled_and_never_incorrect_for_approximating() ->
     assert result.notes["accuracy"].startswith("approximation")
 
 
+FLOOR_ERROR = Errors("output", True, 0.5, 1.0, 1e-6)
+
+
+def floored(*trials: Any) -> list[dict[str, float]]:
+    for one in trials:
+        one.operation = replace(one.operation, floor="mean")
+    accuracy(list(trials), FakeDevice())
+    return [{name: found.value for name, found in one.result.metrics.items()} for one in trials]
+
+
+def test_an_approximation_is_measured_against_the_floor_beside_it() -> None:
+    """The floor's own row decides; the floor and exact implementations have no such figure."""
+    near = trial("near", errors=[replace(FLOOR_ERROR, relative=0.2)], exact=False)
+    found, mean, exact = floored(
+        near, trial("mean", errors=[FLOOR_ERROR], exact=False), trial("exact", errors=[GOOD])
+    )
+    assert found["error_over_floor"] == pytest.approx(0.4)
+    assert found["error"] == 0.2
+    assert "error_over_floor" not in mean
+    assert "error_over_floor" not in exact
+
+
+def test_a_floor_without_error_gives_no_figure() -> None:
+    near = trial("near", errors=[replace(FLOOR_ERROR, relative=0.2)], exact=False)
+    found, _ = floored(near, trial("mean", errors=[replace(FLOOR_ERROR, relative=0.0)], exact=False))
+    assert "error_over_floor" not in found
+
+
+@pytest.mark.parametrize("pass_", ["forward", "forward_backward"])
+def test_without_a_row_of_its_own_the_floor_is_called(pass_: str) -> None:
+    """On real attention: the figure equals the quotient of what two rows would have had."""
+    problem = AttentionProblem(seq_len=64, heads=2, head_dim=16, pass_=pass_)  # type: ignore[arg-type]
+    load("attention")
+
+    def of(*names: str) -> Any:
+        inputs, trials = problem.inputs("cpu"), []
+        for name in names:
+            known = lookup(name)
+            bound = bind(pass_, known.prepare(problem), inputs)
+            case = Case(name, "attention", "cpu", problem.axes())
+            trials.append(
+                Trial(case, operation("attention"), known, problem, False, Result(case, Status.OK),
+                      inputs=inputs, call=bound.call, outputs=bound.outputs)
+            )  # fmt: skip
+        accuracy(trials, FakeDevice())
+        return [one.result.metrics for one in trials]
+
+    (alone,), (beside, mean) = of("linear_elu"), of("linear_elu", "uniform")
+    tensors = ("", "grad_q_", "grad_k_", "grad_v_") if pass_ == "forward_backward" else ("",)
+    for tensor in tensors:
+        over = alone[f"{tensor}error_over_floor"].value
+        assert over == beside[f"{tensor}error_over_floor"].value
+        assert over == pytest.approx(beside[f"{tensor}error"].value / mean[f"{tensor}error"].value)
+
+
 def test_what_a_call_raises_is_its_status() -> None:
     bad, good = trial("bad", call=lambda: 1 // 0, errors=[GOOD]), trial("good", errors=[GOOD])
     accuracy([bad, good], FakeDevice())
@@ -100,6 +159,7 @@ class _Choosing:
     """An operation that judges the first row alone."""
 
     seen: list[list[float]]
+    floor: str = ""
 
     def judged_inputs(self, problem: Any, inputs: Any) -> Any:
         kept = torch.zeros_like(inputs.grad_output)
