@@ -19,7 +19,7 @@ from harness.gate.delivery import Outputs
 from harness.gate.findings import Finding, Judgement
 from harness.gate.paired import Pair
 from harness.gate.quads import Decision
-from harness.gate.session import Compared, Lot, session
+from harness.gate.session import Compared, Controls, Lot, session
 from harness.gate.verdicts import findings
 from harness.runner import runs_interpreted
 from harness.suite import Suite
@@ -95,7 +95,8 @@ def lots(suite: Suite, device: str) -> Iterator[Lot]:
 def ab(base: Build, head: Build, suite: Suite, device: str, console: Console) -> Judgement:
     """One session with every case; then, for those that are slower, another in fresh processes."""
     began = time.monotonic()
-    found, words, fault = _session(base, head, suite, device, list(lots(suite, device)), console)
+    found, controls = measured(base, head, suite, device, list(lots(suite, device)))
+    words, fault = controls.words, controls.fault
     slower = {one.pair.name for one in found if one.track and one.track.decision is Decision.SLOWER}
     again: dict[str, Compared] = {}
     if slower and not fault:
@@ -105,33 +106,30 @@ def ab(base: Build, head: Build, suite: Suite, device: str, console: Console) ->
             for lot in lots(suite, device)
             if (kept := tuple(pair for pair in lot.pairs if pair.name in slower)) and not lot.interpreted
         ]
-        confirmed, more, fault = _session(base, head, suite, device, few, console)
+        confirmed, second = measured(base, head, suite, device, few)
         again = {one.pair.name: one for one in confirmed}
-        words = f"{words}; again: {more}"
+        words, fault = f"{words}; again: {second.words}", second.fault
     seconds = [one.track.seconds for one in found if one.track]
     facts: dict[str, float | str] = {"controls": words, "seconds": round(time.monotonic() - began, 1)}
     if seconds:
         facts["median seconds to a verdict"] = round(median(seconds), 3)
-    return Judgement(head.name, base.name, tuple(_findings(found, again, fault)), facts=facts)
+    return Judgement(head.name, base.name, tuple(_findings(found, again, fault, controls.blind)), facts=facts)
 
 
-def _findings(found: Sequence[Compared], again: dict[str, Compared], fault: str) -> Iterator[Finding]:
+def _findings(
+    found: Sequence[Compared], again: dict[str, Compared], fault: str, blind: str
+) -> Iterator[Finding]:
     for one in found:
         sessions = [one, *([again[one.pair.name]] if one.pair.name in again else [])]
-        yield from findings(sessions, fault)
+        yield from findings(sessions, fault, blind)
 
 
-def _session(
-    base: Build, head: Build, suite: Suite, device: str, todo: Sequence[Lot], console: Console
-) -> tuple[list[Compared], str, str]:
-    """(what was compared, the controls in words, why no time can be believed or "")."""
-    found: list[Compared] = []
+def measured(
+    base: Build, head: Build, suite: Suite, device: str, todo: Sequence[Lot]
+) -> tuple[list[Compared], Controls]:
+    """One session: its controls, then every lot. Raises BenchError when a side cannot start."""
     with tempfile.TemporaryDirectory() as scratch:
         log = Path(scratch) / "worker.log"
         with session(base, head, device, suite.operation.name, suite.timeout, log) as running:
             controls = running.controls()
-            for number, lot in enumerate(todo, start=1):
-                found += running.run(lot, JUDGED)
-                if console.is_terminal:
-                    console.print(f"{number} of {len(todo)} problems", soft_wrap=True)
-    return found, controls.words, controls.fault
+            return [one for lot in todo for one in running.run(lot, JUDGED)], controls

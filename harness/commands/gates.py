@@ -87,6 +87,27 @@ def ab(
     raise typer.Exit(compare_builds(request, outputs, console))
 
 
+def selfcheck(
+    quick: Annotated[bool, typer.Option("--quick", help="One pair of processes, few verdicts.")] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
+    sessions: Annotated[int | None, typer.Option(min=1, help="Fresh pairs of processes.")] = None,
+    verdicts: Annotated[
+        int | None, typer.Option(min=1, help="Verdicts of A against A in each; a third of each slowdown.")
+    ] = None,
+    json: JsonOut = None,
+    fail_on_undecided: FailUndecided = False,
+) -> None:
+    """Prove the gate here: false alarms, known slowdowns found, faults that must turn it red."""
+    from harness.commands.selfcheck import check_self
+    from harness.gate.selfcheck import FULL, QUICK, Size
+
+    usual = QUICK if quick else FULL
+    unchanged = verdicts or usual.unchanged
+    slowed = max(1, unchanged // 3) if verdicts else usual.slowed
+    size = Size(sessions or usual.sessions, unchanged, slowed)
+    raise typer.Exit(check_self(device, quick, size, json, fail_on_undecided, console))
+
+
 baseline_app = typer.Typer(
     no_args_is_help=True, help="Baselines: accept a run, list them, prune what is gone.", add_completion=False
 )
@@ -134,4 +155,5 @@ def register(app: typer.Typer) -> None:
     """Add the commands to `bench`."""
     app.command()(check)
     app.command()(ab)
+    app.command()(selfcheck)
     app.add_typer(baseline_app, name="baseline")

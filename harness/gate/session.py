@@ -49,18 +49,26 @@ class Controls:
 
     @property
     def fault(self) -> str:
-        """Why nothing that the session says can be believed, or ""."""
-        for track, wanted, words in (
-            (self.negative, Decision.SAME, "A against A"),
-            (self.positive, Decision.SLOWER, "5 % more work"),
-        ):
+        """Why no time of the session can be believed, or ""."""
+        for track, wanted, words in self._both:
             if track.failure:
                 return f"the control {words} failed: {track.failure}"
-            if track.decision is not wanted:
-                return (
-                    f"the control {words} came out {track.decision}, not {wanted}: this machine is too noisy"
-                )
+            if track.decision not in (wanted, Decision.UNDECIDED):
+                return f"the control {words} came out {track.decision}, not {wanted}"
         return ""
+
+    @property
+    def blind(self) -> str:
+        """Why the session cannot say that anything stayed the same, or "": it did not see the controls."""
+        unseen = [words for track, _, words in self._both if track.decision is Decision.UNDECIDED]
+        return f"too noisy to decide the control {unseen[0]}" if unseen else ""
+
+    @property
+    def _both(self) -> tuple[tuple[Track, Decision, str], ...]:
+        return (
+            (self.negative, Decision.SAME, "A against A"),
+            (self.positive, Decision.SLOWER, "5 % more work"),
+        )
 
     @property
     def words(self) -> str:

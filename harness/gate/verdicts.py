@@ -25,10 +25,11 @@ VERDICTS = {
 }
 
 
-def findings(sessions: Sequence[Compared], fault: str) -> Iterator[Finding]:
+def findings(sessions: Sequence[Compared], fault: str, blind: str = "") -> Iterator[Finding]:
     """The findings of one pair that was compared in one session or, where it was slower, in several.
 
     fault  why no time can be believed, or ""
+    blind  why no time can be called the same, or ""
     """
     first = sessions[0]
     before, after = (record_of(json.loads(encode(row)), {}) for row in (first.before, first.after))
@@ -37,7 +38,10 @@ def findings(sessions: Sequence[Compared], fault: str) -> Iterator[Finding]:
         if not (timeless and first.track):
             yield replace(finding, case=first.pair.name)
     if first.track:
-        yield _time([one.track for one in sessions if one.track], _doubt(sessions, fault), first.pair.name)
+        tracks = [one.track for one in sessions if one.track]
+        if first.track.decision in (Decision.SAME, Decision.FASTER):
+            fault = fault or blind
+        yield _time(tracks, _doubt(sessions, fault), first.pair.name)
 
 
 def _doubt(sessions: Sequence[Compared], fault: str) -> str:
