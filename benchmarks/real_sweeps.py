@@ -23,8 +23,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, from anywhere
 
-from harness.complexity import infer
-from harness.complexity.summary import QUANTILE
+from harness.complexity import infer, infer_terms, parse_law
+from harness.complexity.summary import summarise
 from harness.devices.workers import worker_environment
 
 HELD_OUT = 2
@@ -32,8 +32,19 @@ ROUNDS = 30
 #: Set in the child that measures, whose allocator and threads are those of a worker.
 CHILD = "ATTNBENCH_REAL_SWEEPS"
 Call = Callable[[], object]
-#: Operation -> size -> seconds per call, one value a round.
-Sweeps = Mapping[str, Mapping[int, Sequence[float]]]
+#: The known form of each operation in the size that is swept.
+FORMS = {
+    "attention, naive": "n^2 + n",
+    "attention, fused": "n^2 + n",
+    "attention, linear": "n",
+    "feed-forward in n": "n",
+    "feed-forward in d_model": "n^2 + n",
+    "layer": "n^2 + n",
+    "matrix product": "n^3 + n^2",
+    "softmax": "n^2 + n",
+}
+#: Operation -> size (as text, since JSON has no other keys) -> seconds per call, one value a round.
+Sweeps = Mapping[str, Mapping[str, Sequence[float]]]
 
 
 def operations() -> dict[str, tuple[Sequence[int], Callable[[int], Call]]]:
@@ -114,7 +125,7 @@ def measure(path: Path, rounds: int) -> None:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """One held-out size: the time (s), what was predicted of it, and the law that the rest suggests."""
+    """One held-out size: the time (s), what was predicted of it, and the law that it was predicted by."""
 
     operation: str
     size: int
@@ -135,18 +146,32 @@ class HeldOut:
         return self.low <= self.seconds <= self.high
 
 
-def judge(sweeps: Sweeps) -> list[HeldOut]:
-    """Fit each sweep without its largest sizes and predict those."""
+def judge(sweeps: Sweeps, by_form: bool = False) -> list[HeldOut]:
+    """Fit each sweep without its largest sizes and predict those, by any law or by its known form."""
     found = []
     for name, sweep in sweeps.items():
-        sizes = sorted(sweep, key=int)
+        sizes = sorted(map(int, sweep))
+        samples = [list(sweep[str(n)]) for n in sizes]
         known, held = sizes[:-HELD_OUT], sizes[-HELD_OUT:]
-        fit = infer([int(n) for n in known], [sweep[n] for n in known])
-        rows = fit.predict([int(n) for n in held]).tolist()
-        for n, (low, mid, high) in zip(held, rows, strict=True):
-            seconds = float(np.quantile(sweep[n], QUANTILE))
-            found.append(HeldOut(name, int(n), seconds, low, mid, high, fit.law))
+        law, rows = (_by_form if by_form else _by_any_law)(name, known, samples[:-HELD_OUT], held)
+        times = np.exp(summarise(held, samples[-HELD_OUT:], "cpu_time").log_cost).tolist()
+        for n, seconds, (low, mid, high) in zip(held, times, rows, strict=True):
+            found.append(HeldOut(name, n, seconds, low, mid, high, law))
     return found
+
+
+Prediction = tuple[str, list[list[float]]]
+
+
+def _by_any_law(name: str, known: list[int], samples: list[list[float]], held: list[int]) -> Prediction:
+    fit = infer(known, samples)
+    return fit.law, fit.predict(held).tolist()
+
+
+def _by_form(name: str, known: list[int], samples: list[list[float]], held: list[int]) -> Prediction:
+    form = parse_law(FORMS[name])
+    columns, new = (form.columns({"n": np.array(sizes, dtype=float)}) for sizes in (known, held))
+    return FORMS[name], infer_terms(columns, samples).predict(new).tolist()
 
 
 def table(rows: Sequence[HeldOut]) -> str:
@@ -174,7 +199,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     options = parser.parse_args()
     if options.action == "judge":
-        print(table([row for path in options.file for row in judge(json.loads(path.read_text()))]))
+        sweeps = [json.loads(path.read_text()) for path in options.file]
+        for by_form in (False, True):
+            print(table([row for one in sweeps for row in judge(one, by_form)]), end="\n\n")
     elif CHILD in os.environ:
         measure(options.file[0], options.rounds)
     else:

@@ -8,11 +8,12 @@ m sizes, 3 coefficients.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from harness.complexity.laws import LAWS, Array
-from harness.complexity.structures import PLATEAU, SUM, TAIL, Bools, Ints, Structures
+from harness.complexity.structures import BAD_SIZE, PLATEAU, SUM, TAIL, Bools, Ints, Structures
 from harness.complexity.summary import Summary
 
 #: Grids of tau; counts are exact down to rounding.
@@ -35,6 +36,8 @@ MOST_SUBTRACTED = 0.5 * (1 + 1e-6)
 SAME_LEAD = 0.5
 #: Relative fits are kept above this, so that a logarithm exists.
 FLOOR = 1e-60
+#: ... and one below this, which a rescaled floor does not reach, is no fit.
+LEAST_FIT = 1e-40
 #: Structures whose evidence after the linear fit is this far (in nats) below the best are dropped.
 PRUNE = 10.0
 
@@ -73,13 +76,13 @@ def fit_structures(structures: Structures, data: Summary, prune: float = PRUNE) 
     keep = _promising(structures, data, columns, scale, prune)
     structures, columns, scale = structures.take(keep), columns[keep], scale[keep]
     variance = _variance(structures, data, taus)
-    c = _linear(columns, variance)
+    curves = _linear(columns, variance)
     for _ in range(2):
-        c = _gauss_newton(columns, variance, c)
-    log_weight = _log_likelihood(columns, variance, c) + structures.log_prior[:, None]
-    log_weight += _log_occam(structures, columns, variance, c) + log_prior_tau
-    log_weight[~_admissible(structures, data, columns, c)] = -np.inf
-    c = c / scale[:, None, :]
+        curves = _gauss_newton(columns, variance, curves)
+    log_weight = _log_likelihood(structures, data, variance, curves) + structures.log_prior[:, None]
+    log_weight += _log_occam(structures, columns, variance, curves) + log_prior_tau
+    log_weight[~_admissible(structures, data, columns, curves)] = -np.inf
+    c = curves.c / scale[:, None, :]
     if data.kind == "count":
         log_weight += _log_before_tail(structures, data, c)
     log_weight[~_continuous(structures, data, c)] = -np.inf
@@ -87,16 +90,18 @@ def fit_structures(structures: Structures, data: Summary, prune: float = PRUNE) 
 
 
 def _promising(structures: Structures, data: Summary, columns: Array, scale: Array, prune: float) -> Ints:
-    """Rows whose likelihood after the linear fit, at some tau, is near the best."""
+    """Rows whose likelihood after the linear fit, at some tau, is near the best.
+
+    Fitted at a middle tau only: with equal errors of the sizes the fit is the same at each.
+    """
     taus = tau_grid(data.kind)[0][::3]
     variance = _variance(structures, data, taus)
-    c = _linear(columns, variance)
-    rough = _log_likelihood(columns, variance, c) + structures.log_prior[:, None]
+    curves = _linear(columns, variance[:, 1:2])
+    rough = _log_likelihood(structures, data, variance, curves) + structures.log_prior[:, None]
     rough += _log_room(structures, taus)
     if data.kind == "count":
-        rough += _log_before_tail(structures, data, c / scale[:, None, :])
-    rough[~_admissible(structures, data, columns, c)] = -np.inf
-    best = rough.max(axis=1)
+        rough += _log_before_tail(structures, data, curves.c / scale[:, None, :])
+    best = np.where(_admissible(structures, data, columns, curves)[:, 0], rough.max(axis=1), -np.inf)
     # Bare laws stay: whatever the data, their fits are valid and leave a posterior to normalise.
     return np.flatnonzero((best > best.max() - prune) | ~structures.decorated)
 
@@ -153,36 +158,49 @@ def _log_det(matrix: Array) -> Array:
     return np.asarray(np.log(a) + np.log(b2) + np.log(np.maximum(c2 - bc2 * bc2 / b2, 1.0)))
 
 
-def _linear(columns: Array, variance: Array) -> Array:
-    """Weighted least squares of f / t to one, then rescaled, shape (B, T, 3)."""
+class Curves(NamedTuple):
+    """Coefficients (B, T, 3), f / t at every size (B, T, m), and its logarithm: the residuals."""
+
+    c: Array
+    fit: Array
+    residual: Array
+
+
+def _linear(columns: Array, variance: Array) -> Curves:
+    """Weighted least squares of f / t to one, then rescaled."""
     products = columns[..., :, None] * columns[..., None, :]
     weights = 1 / variance
     normal = weights @ products.reshape(*products.shape[:2], 9)
     c = _solve(normal.reshape(*weights.shape[:2], 3, 3), weights @ columns)
     # The best common factor on log residuals is exact, which also makes one-term fits exact.
-    residual = np.log(_relative_fit(columns, c))
-    mean = np.einsum("btm,btm->bt", weights, residual) / weights.sum(axis=-1)
-    return np.asarray(c * np.exp(-mean)[..., None])
+    curves = _evaluated(columns, c)
+    mean = np.einsum("btm,btm->bt", weights, curves.residual) / weights.sum(axis=-1)
+    factor = np.exp(-mean)[..., None]
+    return Curves(c * factor, curves.fit * factor, curves.residual - mean[..., None])
 
 
-def _relative_fit(columns: Array, c: Array) -> Array:
-    """f / t, shape (B, T, m), kept positive so that its logarithm exists."""
-    return np.asarray(np.maximum(c @ np.swapaxes(columns, 1, 2), FLOOR))
+def _evaluated(columns: Array, c: Array) -> Curves:
+    """f / t is kept positive, so that its logarithm exists."""
+    fit = np.maximum(c @ np.swapaxes(columns, 1, 2), FLOOR)
+    return Curves(c, fit, np.log(fit))
 
 
-def _log_likelihood(columns: Array, variance: Array, c: Array) -> Array:
-    residual = np.log(_relative_fit(columns, c))
-    square = np.einsum("btm,btm->bt", residual / variance, residual)
-    return np.asarray(-0.5 * (square + np.log(2 * np.pi * variance).sum(axis=-1)))
+def _log_likelihood(structures: Structures, data: Summary, variance: Array, curves: Curves) -> Array:
+    """Of the residuals, shape (B, T). Most structures share the variances, and so their logarithms."""
+    square = np.einsum("btm,btm->bt", curves.residual**2, 1 / variance)  # residuals of one tau do for all
+    own = np.isin(structures.kind, (BAD_SIZE, TAIL))
+    norm = np.empty(square.shape)
+    norm[own] = np.log(2 * np.pi * variance[own]).sum(axis=-1)
+    norm[~own] = np.log(2 * np.pi * variance[~own][:1]).sum(axis=-1)
+    return np.asarray(-0.5 * (square + norm))
 
 
-def _gauss_newton(columns: Array, variance: Array, c: Array) -> Array:
+def _gauss_newton(columns: Array, variance: Array, curves: Curves) -> Curves:
     """One step on log residuals: d ln f / d c_k = g_k / f."""
-    fit = _relative_fit(columns, c)
-    jacobian = columns[:, None] / fit[..., None]
+    jacobian = columns[:, None] / curves.fit[..., None]
     weighted = np.swapaxes(jacobian / variance[..., None], 2, 3)
-    step = _solve(weighted @ jacobian, -(weighted @ np.log(fit)[..., None])[..., 0])
-    return np.asarray(c + step)
+    step = _solve(weighted @ jacobian, -(weighted @ curves.residual[..., None])[..., 0])
+    return _evaluated(columns, curves.c + step)
 
 
 def _regime_ratio(c: Array) -> Array:
@@ -191,15 +209,16 @@ def _regime_ratio(c: Array) -> Array:
     return np.asarray(np.maximum(1 + c[..., 2] / lead, FLOOR))
 
 
-def _log_occam(structures: Structures, columns: Array, variance: Array, c: Array) -> Array:
+def _log_occam(structures: Structures, columns: Array, variance: Array, curves: Curves) -> Array:
     """Laplace's factor -ln det(I + L J' V^-1 J L) / 2 (MacKay 2003, ch. 28), shape (B, T).
 
     Linear terms are measured by their largest share of the cost, with the variance of a uniform
     share; a regime change by rho, the log ratio of the cost per unit, ~ N(0, .5^2).
     """
+    c = curves.c
     regime = structures.is_regime[:, None]
     ratio = _regime_ratio(c)
-    jacobian = columns[:, None] / _relative_fit(columns, c)[..., None]
+    jacobian = columns[:, None] / curves.fit[..., None]
     increment = jacobian[..., 2].copy()
     relative = np.where(regime, c[..., 2] / np.where(c[..., 0] == 0, 1.0, c[..., 0]), 0.0)
     jacobian[..., 0] += relative[..., None] * increment  # moving c_0 at fixed ratio moves both
@@ -213,11 +232,12 @@ def _log_occam(structures: Structures, columns: Array, variance: Array, c: Array
     return np.asarray(-0.5 * (log_det + prior))
 
 
-def _admissible(structures: Structures, data: Summary, columns: Array, c: Array) -> Bools:
+def _admissible(structures: Structures, data: Summary, columns: Array, curves: Curves) -> Bools:
     """Present terms have positive coefficients, regimes positive costs on both sides; shape (B, T).
 
     Counts may subtract lower-order terms, up to half the lead: a window of w pairs n*w - w^2/2 positions.
     """
+    c = curves.c
     present = structures.present[:, None, :]
     regime = structures.is_regime[:, None]
     positive: Bools = np.asarray((c > 0) | ~present)
@@ -226,12 +246,11 @@ def _admissible(structures: Structures, data: Summary, columns: Array, c: Array)
     positive[..., 2] |= regime & (c[..., 0] + c[..., 2] > 0)
     good = positive.all(axis=-1) & np.isfinite(c).all(axis=-1)
     heard = ~structures.silent(data.sizes)[:, None, :]
-    parts = [c]
+    good &= np.where(heard, curves.fit, 1.0).min(axis=-1) > LEAST_FIT
     if data.kind == "count":
-        parts.append(np.minimum(c, [np.inf, 0.0, 0.0]) * [1.0, *[1 / MOST_SUBTRACTED] * 2])
-        parts[1][..., 2] = np.where(regime, 0.0, parts[1][..., 2])
-    for part in parts:
-        good &= np.where(heard, part @ np.swapaxes(columns, 1, 2), 1.0).min(axis=-1) > FLOOR
+        lowest = np.minimum(c, [np.inf, 0.0, 0.0]) * [1.0, *[1 / MOST_SUBTRACTED] * 2]
+        lowest[..., 2] = np.where(regime, 0.0, lowest[..., 2])
+        good &= np.where(heard, lowest @ np.swapaxes(columns, 1, 2), 1.0).min(axis=-1) > FLOOR
     return np.asarray(good)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,11 +165,13 @@ class Shape:
 
 
 @lru_cache(maxsize=64)
-def _shapes(sizes: tuple[float, ...], exact: bool) -> tuple[Shape, ...]:
-    """Every shape over the sizes of a sweep."""
+def _shapes(sizes: tuple[float, ...], exact: bool) -> dict[str, NDArray[Any]]:
+    """Every shape over the sizes of a sweep, one array (shapes,) per property."""
     x = np.array(sizes)
     tails = _tails(x) if exact else ()
-    return (*_sums(), *_regimes(x), *_bad_sizes(x), *_plateaus(x), *tails)
+    shapes = (*_sums(), *_regimes(x), *_bad_sizes(x), *_plateaus(x), *tails)
+    names = (*(f.name for f in fields(Shape)), "floor")
+    return {name: np.array([getattr(shape, name) for shape in shapes]) for name in names}
 
 
 def enumerate_structures(
@@ -179,15 +182,12 @@ def enumerate_structures(
     exact: for counts; only: the numbers of the shapes wanted.
     """
     shapes = _shapes(tuple(sizes.tolist()), exact)
-    allowed = _above(leads, np.array([shape.floor for shape in shapes]))
-    log_prior = np.log(_normalised(shapes, allowed))
+    allowed = _above(leads, shapes["floor"])
+    log_prior = np.log(_normalised(shapes["prior"], shapes["kind"], allowed))
     if only is not None:
-        allowed &= np.isin(np.arange(len(shapes)), only)[:, None]
+        allowed &= np.isin(np.arange(len(allowed)), only)[:, None]
     row, column = np.nonzero(allowed)
-    by_shape = {
-        name: np.array([getattr(shape, name) for shape in shapes])[row]
-        for name in ("constant", "lower", "kind", "at")
-    }
+    by_shape = {name: shapes[name][row] for name in ("constant", "lower", "kind", "at")}
     return Structures(
         shape=row,
         power=leads.power[column],
@@ -212,12 +212,11 @@ def _above(leads: Leads, floor: Array) -> Bools:
     return np.asarray((leads.power - gap > floor[:, None]) | exact)
 
 
-def _normalised(shapes: Sequence[Shape], allowed: Bools) -> Array:
-    """Prior of each shape given the lead: what a lead cannot have goes to its other shapes."""
-    weight = np.array([shape.prior for shape in shapes])[:, None]
-    kinds = np.array([shape.kind for shape in shapes])
+def _normalised(priors: Array, kinds: Array, allowed: Bools) -> Array:
+    """Prior of each shape given the lead: what a lead cannot have goes to its other shapes of the kind."""
+    weight = priors[:, None]
     prior = np.where(allowed, weight, 1.0)
-    for kind in set(kinds.tolist()):
+    for kind in np.unique(kinds):
         rows = kinds == kind
         possible = (weight * allowed)[rows].sum(axis=0)
         prior[rows] *= weight[rows].sum() / np.where(possible > 0, possible, 1.0)

@@ -25,6 +25,8 @@ LEVELS = (0.025, 0.5, 0.975)
 #: Prior probability that a constant overhead stands beside the given columns.
 PRIOR_OVERHEAD = 0.5
 GAUSS_NEWTON_STEPS = 4
+#: Of ln time, from real sweeps of layers, products and attention with their two largest sizes held out.
+DRIFT_PER_DOUBLING = 0.03
 #: Ratios beyond e^30 of the expected one count as unbounded.
 SPAN = 30.0
 
@@ -52,6 +54,8 @@ class Terms:
     coefficients  an Estimate per column, in the samples' unit per unit of the column
     shares        an Estimate per column: of the cost, at the problem where this term counts most
     scatter       problem-to-problem error that repeats do not explain (log units)
+    reach         the largest measured value of each column (K,)
+    drift         standard deviation of ln cost per doubling of a column beyond its reach
     weight, tau (N,), mean (N, K + 1), covariance (N, K + 1, K + 1): the Gaussians, a constant overhead
     being the last term, for further questions
     """
@@ -59,6 +63,8 @@ class Terms:
     coefficients: tuple[Estimate, ...]
     shares: tuple[Estimate, ...]
     scatter: float
+    reach: Array
+    drift: float
     weight: Array
     tau: Array
     mean: Array
@@ -86,13 +92,17 @@ class Terms:
         )
 
     def predict(self, columns: Sequence[ArrayLike] | Mapping[str, ArrayLike]) -> Array:
-        """Low, mid and high (95 %) of the cost of k new problems, (k, 3), given their K columns (k,)."""
+        """Low, mid and high (95 %) of the cost of k new problems, (k, 3), given their K columns (k,).
+
+        A form has no regime changes: what caches and tiles may yet do is a drift beyond the columns measured.
+        """
         parts = columns.values() if isinstance(columns, Mapping) else columns
         table = np.stack([np.atleast_1d(np.asarray(p, dtype=np.float64)) for p in parts], axis=1)
         design = np.column_stack([table, np.ones(len(table))])
         cost = np.maximum(self.mean @ design.T, 1e-300)
         variance = np.einsum("kc,ncd,kd->nk", design, self.covariance, design) / cost**2
-        deviation = np.sqrt(np.maximum(variance, 0.0) + self.tau[:, None] ** 2)
+        beyond = np.log2(np.maximum(table / self.reach, 1.0)).max(axis=1)
+        deviation = np.sqrt(np.maximum(variance, 0.0) + self.tau[:, None] ** 2 + (self.drift * beyond) ** 2)
         return np.exp(mixture_quantiles(np.log(cost), deviation, self.weight, LEVELS))
 
     def crossover(self, i: int, j: int) -> Estimate:
@@ -170,6 +180,8 @@ def infer_terms(
         coefficients=tuple(Estimate(*row) for row in quantiles.tolist()),
         shares=tuple(Estimate(*row) for row in np.minimum(quantiles * largest[:, None], 1.0).tolist()),
         scatter=float(weight @ tau),
+        reach=np.where(scale[:-1] > 0, scale[:-1], 1.0),
+        drift=0.0 if kind == "count" else DRIFT_PER_DOUBLING,
         weight=weight,
         tau=tau,
         mean=mean,
