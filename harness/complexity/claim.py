@@ -29,7 +29,8 @@ class Claim:
     growth is the claim's mean exponent over the sweep (a logarithm counts), interval that of the
     data's lead, slopes bound that of ln cost over half the sweep; above is the mean share
     at the largest size of terms that grow faster than the claim, ceiling the share that terms which
-    grow at least as fast could have; visible is the share from which a term may be the law. rival is
+    grow at least as fast could have, hidden that of faster terms too small to be the law (of a probable
+    claim about a time, else 0); visible is the share from which a term may be the law. rival is
     the most probable other law. Of a count: changes says between which sizes it takes on another
     regime, start is the first size of its last regime (None if it has one regime), unproven the
     probability that this one has no size more than coefficients.
@@ -45,6 +46,7 @@ class Claim:
     slopes: tuple[float, float]
     above: float
     ceiling: float
+    hidden: float
     best: str
     rival: str
     rival_probability: float
@@ -99,9 +101,10 @@ def weigh(claimed: Law, posterior: Posterior, data: Summary) -> Claim:
     logs = log_power * np.log(np.log2(ends[1]) / np.log2(ends[0])) / np.log(ratio)
     mixture = posterior.mixture
     rival = max((n for n in NAMES if n != claimed.name), key=lambda name: probabilities[name])
+    probability = _probability(claimed, (power, log_power), posterior)
     return Claim(
         name=claimed.name or str(claimed),
-        probability=_probability(claimed, (power, log_power), posterior),
+        probability=probability,
         probability_below=mixture.probability_up_to((power, log_power)),
         growth=float(power + logs),
         log_power=log_power,
@@ -110,6 +113,7 @@ def weigh(claimed: Law, posterior: Posterior, data: Summary) -> Claim:
         slopes=posterior.interval if data.kind == "count" else (_steepest(data),) * 2,
         above=mixture.share_above((power, log_power), 0.0 if claimed.name else NEAR),
         ceiling=mixture.share_ceiling((power, log_power), data.sizes[-1:]),
+        hidden=_hidden(posterior, (power, log_power), data) if probability >= CONFIRM_AT else 0.0,
         best=max(NAMES, key=lambda name: probabilities[name]),
         rival=rival,
         rival_probability=probabilities[rival],
@@ -124,6 +128,11 @@ def weigh(claimed: Law, posterior: Posterior, data: Summary) -> Claim:
         start=last_regime(posterior, data),
         unproven=_unproven(posterior, data),
     )
+
+
+def _hidden(posterior: Posterior, degree: tuple[float, int], data: Summary) -> float:
+    """Share that terms of faster growth may have unseen; counts show theirs."""
+    return posterior.mixture.hidden_ceiling(degree, data.sizes[-1:]) if data.kind != "count" else 0.0
 
 
 def last_regime(posterior: Posterior, data: Summary) -> float | None:

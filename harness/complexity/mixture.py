@@ -75,9 +75,25 @@ class Mixture:
         """
         degrees, shares = self.degrees()
         own = (degrees >= degree[0] + LOG_DEGREE * degree[1] - 1e-9) & (shares > 0)
-        having = own.any(axis=1)
+        return self._ceiling(own, np.asarray(own.any(axis=1)), largest)
+
+    def hidden_ceiling(self, degree: tuple[float, int], largest: Array) -> float:
+        """95 % upper limit of the share at the largest size (1,) of terms that grow faster than the degree.
+
+        Over the curves in which such terms are there, but too small to be the law.
+        """
+        degrees, shares = self.degrees()
+        free = (self.structures.law < 0)[:, None] & (np.arange(3) == 0)[None, :]
+        least = degree[0] + LOG_DEGREE * degree[1] + np.where(free, NEAR, 1e-9)
+        own = (degrees > least) & (shares > 0)
+        hidden = np.asarray(own.any(axis=1) & ((shares * own).sum(axis=1) < self.visible))
+        return self._ceiling(own, hidden, largest)
+
+    def _ceiling(self, own: Bools, having: Bools, largest: Array) -> float:
+        """95 % upper limit of the share of some terms (N, 3) over some curves (N,)."""
         if not having.any():
             return 0.0
+        shares = self.shares
         columns = self.structures.columns(largest)[:, 0]
         cost = np.abs(columns * self.coefficients).sum(axis=1)
         variance = (np.einsum("nkk->nk", self.covariance) * own * columns**2).sum(axis=1)

@@ -22,6 +22,8 @@ MIN_SHARE, HIDDEN_SHARE = 0.3, 0.02
 MOST_ABOVE, MOST_ABOVE_CONSTANT = 0.03, 0.01
 #: A count's faster terms must be so many times below what would be visible.
 VISIBLE_ABOVE = 10.0
+#: Smaller shares that may hide are not told.
+WORTH_TELLING = 0.005
 #: A regime that any curve would fit may not be this probable.
 MAX_UNPROVEN = 0.02
 #: What a reader is to do.
@@ -60,7 +62,7 @@ def _equal(claim: Claim, logarithms: bool) -> tuple[str, str]:
     if not objections:
         return CONFIRMED, (
             f"P = {claim.probability:.3f}, {_measured(claim)}, {claim.share:.0%} of the cost at "
-            f"n = {claim.largest:g}, {_over(claim)}"
+            f"n = {claim.largest:g}, {_over(claim)}{_may_hide(claim)}"
         )
     contradiction = _contradiction(claim)
     if contradiction:
@@ -71,6 +73,14 @@ def _equal(claim: Claim, logarithms: bool) -> tuple[str, str]:
 def _measured(claim: Claim) -> str:
     low, high = claim.interval
     return f"exponent {low:.2f} to {high:.2f}"
+
+
+def _may_hide(claim: Claim) -> str:
+    """What a confirmed law of a time leaves open: a term that is too small to be seen yet."""
+    if claim.hidden < WORTH_TELLING:
+        return ""
+    kind = "growing term" if claim.growth == 0 else "faster growing term"
+    return f"; a {kind} of up to {claim.hidden:.0%} of it would not be seen"
 
 
 def _over(claim: Claim) -> str:

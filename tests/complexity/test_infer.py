@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 
@@ -45,6 +46,20 @@ def test_a_sweep_that_ends_in_overhead_asks_for_a_wider_range(seed: int) -> None
     assert verdict.word == "inconclusive"
     assert verdict.reason == "overhead-bound up to n = 2048: extend the range"
     assert verdict.bound == "inconclusive"
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("share", [0.02, 0.04])
+def test_a_flat_time_is_constant_only_with_what_may_hide(share: float, seed: int) -> None:
+    """Launch overhead over work of a few percent: where noise hides the work, the words say how much."""
+    fit = infer(SIZES, sweep(lambda n: 20e-6 * (1 + share * n / SIZES[-1]), seed=seed, noise=0.05))
+    verdict = fit.verdict("1")
+    if verdict.word == "confirmed":
+        told = re.search(r"a growing term of up to (\d+)% of it would not be seen", verdict.reason)
+        assert told
+        assert float(told[1]) / 100 >= share / (1 + share) - 0.005
+    else:
+        assert verdict.word == "inconclusive"
 
 
 @pytest.mark.parametrize(("step", "largest"), [(1024, 13), (4096, 13), (4096, 14)])
