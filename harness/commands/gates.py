@@ -151,9 +151,41 @@ def prune(
     prune_baseline(run_folder, into, dry_run, console)
 
 
+def export(
+    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A folder of `bench run`.")],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format", help="pytest-benchmark, google-benchmark, bencher, custom-smaller-is-better or asv."
+        ),
+    ],
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="The file; standard output.")] = None,
+) -> None:
+    """Write a run in the format of another tool."""
+    from harness.commands.export import export_run
+
+    export_run(run_folder, form, output, console)
+
+
+def import_(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="A JSON file of another tool.")],
+    form: Annotated[str, typer.Option("--format", help="pytest-benchmark, google-benchmark or bencher.")],
+    out: Annotated[Path, typer.Option("--out", help="The run folder to write.")],
+    device: Annotated[
+        str, typer.Option(help="The device that was measured, as baselines name it.")
+    ] = "imported",
+) -> None:
+    """Write another tool's file as a run folder, for `bench check`."""
+    from harness.commands.export import import_file
+
+    import_file(path, form, out, device, console)
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands to `bench`."""
     app.command()(check)
     app.command()(ab)
     app.command()(selfcheck)
+    app.command()(export)
+    app.command("import")(import_)
     app.add_typer(baseline_app, name="baseline")
