@@ -10,7 +10,7 @@ from harness.export.benchmark import Benchmark, Exported
 
 _COLUMNS = (
     "result", "params", "version", "started_at", "duration", "stats_ci_99_a", "stats_ci_99_b", "stats_q_25",
-    "stats_q_75", "number", "repeat", "samples", "profile",
+    "stats_q_75", "stats_number", "stats_repeat", "samples", "profile",
 )  # fmt: skip
 
 

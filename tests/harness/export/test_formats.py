@@ -15,7 +15,7 @@ from harness.export.benchmark import Exported
 from harness.export.formats import READERS, WRITERS
 from harness.store import UnreadableRun, read_rows, read_run
 
-from ..gate.made import ROOT, bench, row, rows, write
+from tests.harness.gate.made import ROOT, bench, row, rows, write
 
 REFERENCE = ROOT / "results" / "reference-seq_scaling-cpu"
 
