@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -70,12 +71,13 @@ def time_left(left: float) -> str:
 
 @dataclass(slots=True)
 class PlainProgress:
-    """One line a row, for logs."""
+    """One line a row, for logs; what an implementation cannot run is said once, and at the end how often."""
 
     console: Console
     swept: Sequence[str]
     total: int = 0
     done: int = 0
+    alike: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def begin(self, total: int) -> None:
         """Say how many cases there are."""
@@ -94,6 +96,11 @@ class PlainProgress:
     def row(self, result: Result, left: float) -> None:
         """One line."""
         self.done += 1
+        if result.status is Status.UNSUPPORTED:
+            same = result.case.implementation, outcome(result)
+            self.alike[same] += 1
+            if self.alike[same] > 1:
+                return
         name = label(result.case.implementation, dict(result.case.problem), self.swept)
         self.console.print(
             f"[{self.done}/{self.total}] {name}: {outcome(result)}{time_left(left)}",
@@ -101,7 +108,10 @@ class PlainProgress:
         )  # fmt: skip
 
     def end(self) -> None:
-        """Nothing to say."""
+        """How many rows were like one that was shown."""
+        for (name, words), count in self.alike.items():
+            if count > 1:
+                self.console.print(f"{name}: {count} cases {words}", soft_wrap=True)
 
 
 @dataclass(slots=True)

@@ -25,6 +25,8 @@ LONGEST_SECONDS = 3.2e9
 Seconds = Annotated[float, Field(gt=0, lt=LONGEST_SECONDS)]
 #: What torch takes for a length or a seed.
 LARGEST = 2**63
+#: A suite that measures nothing is a mistake.
+Metrics = Annotated[list[str], Field(min_length=1)]
 ClaimedQuantity = Literal["time", "memory", "flops", "bytes"]
 
 
@@ -37,7 +39,7 @@ class _Overrides(_Strict):
 
     implementations: list[str] | None = None
     axes: dict[str, AxisValue | list[AxisValue]] = Field(default_factory=dict)
-    metrics: list[str] | None = None
+    metrics: Metrics | None = None
     budget: Seconds | None = None
     timeout: Seconds | None = None
 
@@ -50,7 +52,7 @@ class _SuiteFile(_Strict):
     operation: str = "attention"
     implementations: list[str]
     axes: dict[str, AxisValue | list[AxisValue]]
-    metrics: list[str] = ["latency", "memory", "accuracy", "counts", "throughput"]
+    metrics: Metrics = ["latency", "memory", "accuracy", "counts", "throughput"]
     budget: Seconds = 300.0
     timeout: Seconds = 120.0
     seed: int = Field(default=0, ge=0, lt=LARGEST)
@@ -104,17 +106,18 @@ def _claims(source: LocatedYaml, file: _SuiteFile, found: Operation) -> dict[str
     for name, laws in file.claims.items():
         _named(source, ("claims", name), registry.lookup, name)
         for quantity, law in laws.items():
-            try:
-                unknown = set(parse_law(law).variables) - set(found.variables)
-            except LawError as error:
-                raise source.error(("claims", name, quantity), str(error)) from None
-            if unknown:
-                variable = min(unknown)
-                raise source.error(
-                    ("claims", name, quantity),
-                    f"unknown variable {variable}{hint(variable, found.variables)}",
-                )
+            if fault := fault_of_law(law, found):
+                raise source.error(("claims", name, quantity), fault)
     return {n: {str(q): law for q, law in laws.items()} for n, laws in file.claims.items()}
+
+
+def fault_of_law(law: str, found: Operation) -> str | None:
+    """What is wrong with a law about an operation, in words; None where it can be judged."""
+    try:
+        unknown = set(parse_law(law).variables) - set(found.variables)
+    except LawError as error:
+        return str(error)
+    return f"unknown variable {min(unknown)}{hint(min(unknown), found.variables)}" if unknown else None
 
 
 def _validate(source: LocatedYaml) -> _SuiteFile:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from ruamel.yaml.error import YAMLError
 
 from harness.devices.select import resolve
 from harness.executor import WorkerExecutor
 from harness.located_yaml import SuiteError, parse_value
-from harness.suite import Suite
-from harness.suite_file import LONGEST_SECONDS, read_suite
+from harness.suite import Suite, hint
+from harness.suite_file import LONGEST_SECONDS, ClaimedQuantity, fault_of_law, read_suite
 from harness.types import BenchError
 from implementations import registry
+from implementations.operation import operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +72,22 @@ def load_plugins(paths: Sequence[Path]) -> list[str]:
             registry.load_plugin(path)
         except (Exception, SystemExit) as error:  # a script that exits must not end the run as a success
             raise BenchError(f"--plugin {path}: {type(error).__name__}: {error}") from error
-    names = [known.name for known in registry.implementations() if known.name not in before]
-    if paths and not names:
+    joined = [known for known in registry.implementations() if known.name not in before]
+    if paths and not joined:
         raise BenchError(f"--plugin {paths[0]}: registers no implementation; use @implementation(…)")
-    return names
+    for known in joined:
+        _check_laws(known)
+    return [known.name for known in joined]
+
+
+def _check_laws(known: registry.Implementation) -> None:
+    """Raises BenchError where a declared law cannot be judged: a typo would go through as undeclared."""
+    for quantity, law in known.laws.items():
+        where = f"implementation {known.name}: laws={{{quantity!r}: {law!r}}}"
+        if quantity not in get_args(ClaimedQuantity):
+            raise BenchError(f"{where}: unknown quantity{hint(quantity, get_args(ClaimedQuantity))}")
+        if fault := fault_of_law(law, operation(known.operation)):
+            raise BenchError(f"{where}: {fault}")
 
 
 def join(suite: Suite, names: Sequence[str]) -> Suite:

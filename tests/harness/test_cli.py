@@ -155,6 +155,7 @@ def test_a_dry_run_predicts_and_measures_nothing(suite: Path) -> None:
     done = bench("run", suite, "--dry-run", cwd=suite.parent)
     assert "naive seq_len=32" in done.stdout
     assert re.search(r"naive seq_len=32\s+│\s+[\d.]+ kB\s+│\s+[\d.]+ .?s", done.stdout)
+    assert re.search(r"In all about [\d.]+ .?s of timing, of a budget of 20", done.stdout)
     assert not (suite.parent / "results").exists()
 
 

@@ -98,3 +98,18 @@ def test_a_log_gets_one_line_a_row(result: Result, words: str) -> None:
     progress.row(result, 7.0)
     progress.end()
     assert printed(where).splitlines()[1:] == [f"[1/2] {words} (7 s left)"]
+
+
+def test_what_cannot_run_is_said_once_and_counted() -> None:
+    where = console(False)
+    progress = PlainProgress(where, ["seq_len"])
+    progress.begin(4)
+    missing = Result(CASE, Status.UNSUPPORTED, "needs CUDA")
+    for result in (missing, TIMED, missing, missing):
+        progress.row(result, 0.0)
+    progress.end()
+    assert printed(where).splitlines()[1:] == [
+        "[1/4] naive seq_len=64: unsupported: needs CUDA",
+        "[2/4] naive seq_len=64: 2.00 ms",
+        "naive: 3 cases unsupported: needs CUDA",
+    ]
