@@ -3,6 +3,7 @@
 ``infer`` judges a sweep over one variable, ``infer_terms`` a known form in several.
 """
 
+from harness.complexity.claim import Change
 from harness.complexity.compare import Crossover, Frontier, crossovers, frontier
 from harness.complexity.fit import Fit, infer
 from harness.complexity.impossible import Impossibility, impossibilities, roofline_seconds
@@ -12,6 +13,7 @@ from harness.complexity.verdict import Verdict
 
 __all__ = [
     "LAWS",
+    "Change",
     "Crossover",
     "Estimate",
     "Fit",

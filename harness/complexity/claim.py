@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,14 @@ DRIFT = {"cpu_time": 10.0, "gpu_time": 4.0, "count": 1.05}
 REGULAR_TAU = 1e-3
 
 
+class Change(NamedTuple):
+    """Between two sizes the cost of a unit of work changes by a ratio: a cache level, a block of threads."""
+
+    low: float
+    high: float
+    ratio: float
+
+
 @dataclass(frozen=True)
 class Claim:
     """A claimed degree against the evidence, in numbers.
@@ -33,7 +42,8 @@ class Claim:
     claim about a time, else 0); visible is the share from which a term may be the law. rival is
     the most probable other law. Of a count: changes says between which sizes it takes on another
     regime, start is the first size of its last regime (None if it has one regime), unproven the
-    probability that this one has no size more than coefficients.
+    probability that this one has no size more than coefficients. change is a time's probable change of
+    the cost per unit, or None.
     """
 
     name: str
@@ -60,6 +70,7 @@ class Claim:
     changes: tuple[tuple[float, float], ...]
     start: float | None
     unproven: float
+    change: Change | None
 
     @property
     def threshold(self) -> float:
@@ -127,6 +138,7 @@ def weigh(claimed: Law, posterior: Posterior, data: Summary) -> Claim:
         changes=data.regimes.changes if data.kind == "count" else (),
         start=last_regime(posterior, data),
         unproven=_unproven(posterior, data),
+        change=unit_change(posterior, data),
     )
 
 
@@ -143,6 +155,18 @@ def last_regime(posterior: Posterior, data: Summary) -> float | None:
         return None
     at = mixture.structures.at[int(np.argmax(mixture.weight * tail))]
     return float(data.sizes[data.sizes > at][0])
+
+
+def unit_change(posterior: Posterior, data: Summary) -> Change | None:
+    """Where the cost per unit of a time changes, in its most probable curve; None if it hardly does."""
+    mixture = posterior.mixture
+    regime = mixture.structures.is_regime
+    if data.kind == "count" or mixture.mean(regime) < 0.5:
+        return None
+    best = int(np.argmax(mixture.weight * regime))
+    at, c = mixture.structures.at[best], mixture.coefficients[best]
+    after = int(np.searchsorted(data.sizes, at, side="right"))
+    return Change(float(data.sizes[after - 1]), float(data.sizes[after]), float(1 + c[2] / c[0]))
 
 
 def _unproven(posterior: Posterior, data: Summary) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from harness.complexity.claim import last_regime
+from harness.complexity.claim import Change, last_regime, unit_change
 from harness.complexity.laws import LAWS, OTHER, Array, Law
 from harness.complexity.mixture import NAMES, Mixture, Normals
 from harness.complexity.posterior import Posterior, infer_posterior
@@ -65,6 +65,11 @@ class Fit:
         None when one law holds over the sweep, for times, and when data are insufficient.
         """
         return last_regime(self.posterior, self.summary) if self.posterior else None
+
+    @property
+    def change(self) -> Change | None:
+        """Where the cost per unit of a time probably changes; None where it does not, and of counts."""
+        return unit_change(self.posterior, self.summary) if self.posterior else None
 
     def predict(self, sizes: ArrayLike) -> Array:
         """Low, mid and high (95 %) of the cost at new sizes, shape (k, 3), in the samples' unit.

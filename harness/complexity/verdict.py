@@ -62,7 +62,7 @@ def _equal(claim: Claim, logarithms: bool) -> tuple[str, str]:
     if not objections:
         return CONFIRMED, (
             f"P = {claim.probability:.3f}, {_measured(claim)}, {claim.share:.0%} of the cost at "
-            f"n = {claim.largest:g}, {_over(claim)}{_may_hide(claim)}"
+            f"n = {claim.largest:g}, {_over(claim)}{_step(claim)}{_may_hide(claim)}"
         )
     contradiction = _contradiction(claim)
     if contradiction:
@@ -73,6 +73,13 @@ def _equal(claim: Claim, logarithms: bool) -> tuple[str, str]:
 def _measured(claim: Claim) -> str:
     low, high = claim.interval
     return f"exponent {low:.2f} to {high:.2f}"
+
+
+def _step(claim: Claim) -> str:
+    if claim.change is None:
+        return ""
+    low, high, ratio = claim.change
+    return f"; a unit of work costs {ratio:.2g} times as much from between n = {low:g} and {high:g} on"
 
 
 def _may_hide(claim: Claim) -> str:

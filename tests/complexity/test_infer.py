@@ -69,6 +69,10 @@ def test_a_step_in_the_cost_is_not_a_higher_power(step: int, largest: int) -> No
     assert fit.law == "n^2"
     assert fit.verdict("n^2").word == "confirmed"
     assert fit.verdict("n^3").word == "refuted"
+    assert fit.change is not None
+    assert (fit.change.low, fit.change.high) == (step / 2, step)
+    assert fit.change.ratio == pytest.approx(2.2, rel=0.1)
+    assert f"as much from between n = {step / 2:g} and {step:g} on" in fit.verdict("n^2").reason
 
 
 def test_a_dear_last_size_may_be_a_bad_one_or_a_step() -> None:
@@ -84,6 +88,7 @@ def test_a_bad_size_does_not_move_the_exponent() -> None:
     fit = infer(SIZES, sweep(lambda n: 1e-8 * n * np.where(n == 512, 1.4, 1.0)))
     assert fit.exponent == pytest.approx(1.0, abs=0.03)
     assert fit.verdict("n").word == "confirmed"
+    assert fit.change is None
 
 
 def test_the_same_data_a_hundred_times_give_the_same_answer() -> None:
