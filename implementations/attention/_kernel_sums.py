@@ -106,10 +106,11 @@ class LogSums:
     def causal(self, queries: Tensor, keys: Tensor, values: Tensor, present: Tensor | None) -> Tensor:
         group = queries.shape[1]
         a, lk = rows(self.log_queries(queries)), self._logs(keys, present)
-        numerator, denominator, scale = _within(a, lk, values, present)
-        if self.known is not None:
-            numerator, denominator = _merge(_read(a, self.known), (numerator, denominator, scale))
+        before = None if self.known is None else _read(a, self.known)
         self._add(lk, values, present)
+        numerator, denominator, scale = _within(a, lk, values, present)
+        if before is not None:
+            numerator, denominator = _merge(before, (numerator, denominator, scale))
         # All of it underflows only where query and key both are some ten times larger than usual.
         own = values if group == 1 else values.repeat(1, group, 1)
         return divide(numerator, denominator, otherwise=own).unflatten(1, queries.shape[1:3])
@@ -129,8 +130,13 @@ class LogSums:
             self.known = torch.bmm(phi_k.mT, values), z, c
         else:
             kept = (self.known[2] - c).exp_().mT
-            S = torch.baddbmm(self.known[0] * kept, phi_k.mT, values)
-            self.known = S, z + self.known[1] * kept, c
+            S, whole = (_scaled(sums, kept) for sums in self.known[:2])
+            self.known = S.baddbmm_(phi_k.mT, values), whole.add_(z), c
+
+
+def _scaled(sums: Tensor, by: Tensor) -> Tensor:
+    """sums · by, in the same storage where no backward pass will ask for what was there."""
+    return sums * by if torch.is_grad_enabled() else sums.mul_(by)
 
 
 def _read(a: Tensor, known: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
@@ -141,27 +147,28 @@ def _read(a: Tensor, known: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tens
 
 
 def _exp(logs: Tensor) -> tuple[Tensor, Tensor]:
-    """exp relative to each row's maximum, and those maxima (..., length, 1)."""
+    """exp relative to each row's maximum, in place, and those maxima (..., length, 1)."""
     largest = logs.detach().amax(-1, keepdim=True)
-    return (logs - largest).exp_(), largest
+    return logs.sub_(largest).exp_(), largest
 
 
 def _within(a: Tensor, lk: Tensor, values: Tensor, present: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Numerator, denominator and log-scale of the keys of one chunk, each row seeing those up to it.
 
-    a (heads, group · chunk, features), lk (heads, chunk, features)
+    a (heads, group · chunk, features), lk (heads, chunk, features); both are overwritten
     """
+    group = a.shape[1] // lk.shape[1]
     (phi_q, row), (phi_k, key) = _exp(a), _exp(lk)
     phi_k = phi_k if present is None else phi_k * present
-    group = a.shape[1] // lk.shape[1]
-    running = key.cummax(-2).values  # (heads, chunk, 1): the largest key that row i sees
-    # Hidden before the exponential: a later key may be larger than anything the row knows.
-    hidden = torch.ones(key.shape[-2], key.shape[-2], dtype=torch.bool, device=key.device).triu_(1)
-    decay = (key.mT - running).masked_fill_(hidden, -torch.inf).exp_()
+    # Hidden before the maximum: a later key may be larger than anything the row knows.
+    later = torch.ones(key.shape[-2], key.shape[-2], dtype=torch.bool, device=key.device).triu_(1)
+    seen = key.mT.masked_fill(later, -torch.inf)  # (heads, chunk, chunk)
+    running = seen.amax(-1, keepdim=True)  # the largest key that row i sees
+    decay = seen.sub_(running).exp_()
     if group > 1:
         running, decay = running.repeat(1, group, 1), decay.repeat(1, group, 1)
-    weights = torch.bmm(phi_q, phi_k.mT) * decay
-    return torch.bmm(weights, values), weights.sum(-1, keepdim=True), row + running
+    weights = torch.bmm(phi_q, phi_k.mT).mul_(decay)
+    return torch.bmm(weights, values), weights.sum(-1, keepdim=True), running.add_(row)
 
 
 def _merge(
@@ -174,4 +181,7 @@ def _merge(
     largest = torch.maximum(known_scale, size)
     of_known = (known_scale - largest).exp()
     of_chunk = (scale - largest).exp().masked_fill_(missing, 0)
-    return known_top * of_known + top * of_chunk, known_bottom * of_known + bottom * of_chunk
+    return (
+        known_top.mul_(of_known).addcmul_(top, of_chunk),
+        known_bottom.mul_(of_known).addcmul_(bottom, of_chunk),
+    )
