@@ -14,7 +14,6 @@ import pytest
 from harness.export.benchmark import Exported
 from harness.export.formats import READERS, WRITERS
 from harness.store import UnreadableRun, read_rows, read_run
-
 from tests.harness.gate.made import ROOT, bench, row, rows, write
 
 REFERENCE = ROOT / "results" / "reference-seq_scaling-cpu"
