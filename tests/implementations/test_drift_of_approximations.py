@@ -61,7 +61,7 @@ def test_performer_converges_where_it_can(
 
 
 def test_neighbours_that_are_alike_favour_a_window(run: Runner) -> None:
-    """On ar1 input a query attends to its neighbourhood: a window beats the mean, which it cannot on randn."""
+    """On ar1 input a query attends to its neighbourhood: a window beats the mean; not on randn."""
     alike = AttentionProblem(seq_len=2048, heads=1, head_dim=64, distribution="ar1")
     apart = AttentionProblem(seq_len=2048, heads=1, head_dim=64)
     assert error_of("sliding_window", alike, run) < 0.5 * error_of("uniform", alike, run)
