@@ -21,7 +21,11 @@ def elu_features(x: Tensor) -> Tensor:
     "linear_elu",
     operation="attention",
     exact=False,
-    laws={"time": "batch*heads*n*d^2", "memory": "batch*heads*n*d"},
+    laws={
+        "time": "batch*heads*n*d^2",
+        "memory": "batch*heads*n*d + batch*heads*d^2",
+        "bytes": "batch*heads*n*d^2 + batch*heads*n*d",
+    },
     supports=takes("padding"),
 )
 def linear_elu(problem: AttentionProblem) -> Callable[[AttentionInputs], Tensor]:

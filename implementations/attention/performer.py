@@ -19,7 +19,11 @@ FEATURES_PER_CHANNEL = 4
     "performer",
     operation="attention",
     exact=False,
-    laws={"time": "batch*heads*n*d^2", "memory": "batch*heads*n*d"},
+    laws={
+        "time": "batch*heads*n*d^2",
+        "memory": "batch*heads*n*d + batch*heads*d^2",
+        "bytes": "batch*heads*n*d^2 + batch*heads*n*d",
+    },
     supports=takes("padding"),
 )
 def performer(problem: AttentionProblem) -> Callable[[AttentionInputs], Tensor]:
