@@ -25,7 +25,10 @@ def test_no_kernel_is_worse_than_its_baseline() -> None:
     assert ("none became worse" in done.stdout) is (expected == 0)
 
 
-def test_the_baseline_has_no_spills() -> None:
+def test_the_baseline_has_no_spills_and_every_product_on_tensor_cores() -> None:
+    """Of 27 kernels on seven targets; the one that merges split keys multiplies no matrices."""
     records = json.loads(BASELINE.read_text("utf-8"))
-    assert len({(r["kernel"], r["target"]) for r in records}) == len(records) == 84
-    assert not [r["kernel"] for r in records if r["spill_bytes"] or r["warnings"]]
+    assert len({(r["kernel"], r["target"]) for r in records}) == len(records) == 27 * 7
+    assert not [r["kernel"] for r in records if r["spill_bytes"] or r["stack_bytes"] or r["warnings"]]
+    scalar = {r["kernel"].partition("[")[0] for r in records if not r["loop"]["tensor_core"]}
+    assert scalar == {"flash_merge"}
