@@ -198,7 +198,7 @@ class Worker:
             implementation=implementation,
             problem=problem,
             interpreted=self.interpreted,
-            result=Result(case, Status.OK),
+            result=Result(case, Status.OK, notes=_origin(problem)),
         )
 
         def touch(stage: str, live: float | None = None) -> None:
@@ -217,6 +217,12 @@ class Worker:
             trial.inputs, trial.call, trial.outputs = None, _nothing, _no_outputs
         gc.collect()
         self.device.release()
+
+
+def _origin(problem: Any) -> dict[str, str]:
+    """Where the inputs come from, for the row, if they are not drawn at random."""
+    words: str = getattr(problem, "origin", "")
+    return {"inputs": words} if words else {}
 
 
 def _nothing() -> None:

@@ -14,7 +14,7 @@ from implementations.operation import Operation, operation
 #: Sizes of the first variable that are combined with all but the last of the others.
 COMBINED = 4
 #: Axes that change no count.
-OF_NO_ACCOUNT = ("seed", "distribution", "input_scale")
+OF_NO_ACCOUNT = ("seed", "distribution", "layer", "input_scale")
 
 
 def resized(problem: Any, axis: str, size: int) -> Any:

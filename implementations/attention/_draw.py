@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 if TYPE_CHECKING:
     from implementations.attention.problem import AttentionProblem
@@ -38,6 +39,8 @@ class Draw:
     def queries_keys_values(self) -> tuple[Tensor, Tensor, Tensor]:
         """q (batch, heads, seq_len, head_dim); k and v (batch, kv_heads, kv_len, head_dim)."""
         problem = self.problem
+        if problem.distribution == "activations":
+            return self._activations()
         queries = (problem.batch, problem.heads, problem.seq_len, problem.head_dim)
         keys = (problem.batch, problem.n_kv_heads, problem.n_keys, problem.head_dim)
         if problem.distribution == "ar1":
@@ -50,6 +53,23 @@ class Draw:
         else:
             sample = self._normal if problem.distribution == "randn" else self._uniform
             q, k, v = sample(*queries), sample(*keys), sample(*keys)
+        return self._scaled(q), self._scaled(k), v.to(self.dtype)
+
+    def _activations(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Those of a trained encoder; fake tensors, which are counted and hold no numbers, need none."""
+        problem = self.problem
+        shape = (problem.batch, problem.heads, problem.seq_len, problem.head_dim)
+        assert problem.layer is not None
+        q, k, v = (torch.empty(shape, device=self.device) for _ in range(3))
+        if not isinstance(q, FakeTensor):
+            from implementations.pretrained.activations import drawn
+
+            found = drawn(
+                problem.layer, batch=problem.batch, heads=problem.heads, seq_len=problem.seq_len,
+                seed=problem.seed,
+            )  # fmt: skip
+            for target, source in zip((q, k, v), found, strict=True):
+                target.copy_(source)
         return self._scaled(q), self._scaled(k), v.to(self.dtype)
 
     def _scaled(self, tensor: Tensor) -> Tensor:

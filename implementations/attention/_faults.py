@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from implementations.attention.problem import AttentionProblem
 
+#: The encoder that activations come from (implementations/pretrained/minilm.py), known without loading it.
+ENCODER_LAYERS, ENCODER_HEADS, ENCODER_HEAD_DIM = 6, 12, 32
+
 
 def fault(problem: AttentionProblem, dtypes: Collection[str]) -> str | None:
     """What is wrong with a problem, beginning with the axis at fault, or None."""
@@ -30,12 +33,34 @@ def fault(problem: AttentionProblem, dtypes: Collection[str]) -> str | None:
         return (
             "distribution: ar1 draws each query from the key of its token; it needs kv_len equal to seq_len"
         )
+    if problem.distribution == "activations" and (found := _fault_of_activations(problem)):
+        return found
     if problem.pass_ == "decode" and problem.seq_len > problem.n_keys:
         return (
             f"kv_len: the cache of {problem.n_keys} is to hold the {problem.seq_len} new tokens as well; "
             "use a kv_len of at least seq_len"
         )
     return None if problem.lengths is None else _fault_of_lengths(problem)
+
+
+def _fault_of_activations(problem: AttentionProblem) -> str | None:
+    if problem.layer is None or not 0 <= problem.layer < ENCODER_LAYERS:
+        return (
+            f"layer: activations are those of one layer of an encoder, 0 to {ENCODER_LAYERS - 1}, "
+            f"not {problem.layer}; give it as an axis, as in layer: [0, 3, 5]"
+        )
+    if problem.head_dim != ENCODER_HEAD_DIM:
+        return (
+            f"head_dim: activations have {ENCODER_HEAD_DIM} channels in each head, not {problem.head_dim}; "
+            f"use head_dim: {ENCODER_HEAD_DIM}"
+        )
+    if problem.heads > ENCODER_HEADS:
+        return f"heads: activations have {ENCODER_HEADS} heads, not {problem.heads}; use as many at most"
+    if problem.n_kv_heads != problem.heads:
+        return "kv_heads: activations have a key and a value for each query head; leave kv_heads out"
+    if problem.seq_len != problem.n_keys:
+        return "kv_len: activations have a query and a key for each token; leave kv_len out"
+    return None
 
 
 def _fault_of_lengths(problem: AttentionProblem) -> str | None:

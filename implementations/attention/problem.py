@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Alignment = Literal["top_left", "bottom_right"]
 Pass = Literal["forward", "backward", "forward_backward", "decode"]
-Distribution = Literal["randn", "uniform", "ar1"]
+Distribution = Literal["randn", "uniform", "ar1", "activations"]
 Mask = Literal["none", "boolean", "additive", "padding"]
 
 #: The spellings people use -> torch's name.
@@ -87,7 +87,9 @@ class AttentionProblem:
     lengths    "100+37+512": packed sequences; attention, causal or not, stays inside each of them
     pass_      decode is a forward pass of `seq_len` new tokens, appended to a cache of kv_len, causal
     input_scale  multiplies q and k
-    distribution  ar1: neighbouring tokens are alike (0.98), and so are a query and its own key (0.9)
+    distribution  ar1: neighbouring tokens are alike (0.98), and so are a query and its own key (0.9);
+               activations: Q, K and V of a trained encoder on real text (implementations/pretrained)
+    layer      of the encoder that activations are taken from, from 0; None for other distributions
 
     Raises ValueError, beginning with the axis at fault, for sizes below 1, indivisible heads and
     combinations that mean nothing.
@@ -107,6 +109,7 @@ class AttentionProblem:
     lengths: str | None = None
     pass_: Pass = "forward"
     distribution: Distribution = "randn"
+    layer: int | None = None
     input_scale: float = 1.0
     seed: int = 0
 
@@ -117,6 +120,8 @@ class AttentionProblem:
         if self.pass_ == "decode":
             object.__setattr__(self, "causal", True)
             object.__setattr__(self, "alignment", "bottom_right")
+        if self.distribution != "activations":
+            object.__setattr__(self, "layer", None)
         if found := fault(self, ITEMSIZE):
             raise ValueError(found)
         unaligned = not self.causal and self.window is None
@@ -169,6 +174,15 @@ class AttentionProblem:
             return (Band(self.seq_len, self.n_keys, self.causal_offset, self.causal, self.window),)
         lengths = [end - start for start, end in itertools.pairwise(starts)]
         return tuple(Band(n, n, 0, self.causal, self.window) for n in lengths)
+
+    @property
+    def origin(self) -> str:
+        """Where the inputs come from, in words, if they are not drawn at random."""
+        if self.distribution != "activations" or self.layer is None:
+            return ""
+        from implementations.pretrained.activations import described
+
+        return described(self.layer, self.seq_len, self.heads)
 
     def beyond_causal(self) -> Mapping[str, str]:
         """What is asked for besides the causal rule: axis -> in words. `beyond` tells what is not taken."""

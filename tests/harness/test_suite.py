@@ -77,7 +77,7 @@ MISTAKES = {
     "unreadable lengths": (
         GOOD.replace("seq_len: [64, 128]", "lengths: 100,37"), 6, "axes.lengths", "joined by +"),
     "lengths and a length": (GOOD + "  lengths: 3+4\n", 8, "axes.lengths", "leave seq_len and kv_len out"),
-    "one of several inputs": (GOOD + "inputs: [randn, rand]\n", 8, "inputs", "or 'ar1', got 'rand'"),
+    "one of several inputs": (GOOD + "inputs: [randn, rand]\n", 8, "inputs", "or 'activations', got 'rand'"),
     "unknown key": (GOOD + "metrcs: [latency]\n", 8, "metrcs", "did you mean 'metrics'"),
     "unknown implementation": (
         GOOD.replace("naive", "naiv"), 3, "implementations", "did you mean 'naive'"),
@@ -124,7 +124,7 @@ MISTAKES = {
     "overflowing timeout": (GOOD + "timeout: 1e400\n", 8, "timeout", "less than"),
     "a seed that is none": (GOOD + "seed: -1\n", 8, "seed", "greater than or equal to 0"),
     "no machine's length": (GOOD.replace("[64, 128]", "1e300"), 6, "axes.seq_len", "larger than any tensor"),
-    "unknown distribution": (GOOD + "inputs: randm\n", 8, "inputs", "'uniform' or 'ar1', got 'randm'"),
+    "unknown distribution": (GOOD + "inputs: randm\n", 8, "inputs", "'ar1' or 'activations', got 'randm'"),
     "seed among the axes": (GOOD + "  seed: 3\n", 8, "axes.seed", "write `seed: …` at the top"),
     "broken YAML": (GOOD + "metrics: [latency\n", 9, "", "not YAML"),
 }  # fmt: skip

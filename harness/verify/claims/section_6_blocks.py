@@ -41,7 +41,7 @@ def encoder_layer() -> Finding:
         ours = EncoderLayer(D_MODEL, HEADS, D_FF, norm=norm, activation=activation)
         copy_encoder_layer(ours, theirs)
         x = torch.randn(2, LENGTH, D_MODEL)
-        worst = max(worst, float((ours(x) - theirs(x)).abs().max()))
+        worst = max(worst, float((ours(x) - theirs(x)).detach().abs().max()))
     return Finding(worst, below(1e-5), "max |Δ|: pre and post norm, ReLU and GELU")
 
 
@@ -60,7 +60,7 @@ def decoder_layer() -> Finding:
         ours = DecoderLayer(D_MODEL, HEADS, D_FF, norm=norm)
         copy_decoder_layer(ours, theirs)
         x, memory = torch.randn(2, LENGTH, D_MODEL), torch.randn(2, 5, D_MODEL)
-        worst = max(worst, float((ours(x, memory) - theirs(x, memory, tgt_mask=hidden)).abs().max()))
+        worst = max(worst, float((ours(x, memory) - theirs(x, memory, tgt_mask=hidden)).detach().abs().max()))
     return Finding(worst, below(1e-5), "max |Δ|: pre and post norm, memory of another length")
 
 
@@ -85,7 +85,7 @@ def written_out() -> Finding:
                 expected = expected + sublayer(_normalised(expected, layer_norm))
             else:
                 expected = _normalised(expected + sublayer(expected), layer_norm)
-        worst = max(worst, float((layer(x) - expected).abs().max()))
+        worst = max(worst, float((layer(x) - expected).detach().abs().max()))
     return Finding(worst, below(1e-12), "max |Δ|, float64, pre and post norm")
 
 
@@ -171,9 +171,9 @@ def residual_is_identity() -> Finding:
     """Pre-norm, both sublayers' last matrices set to 0; else the layer changes x."""
     layer = _layer("pre")
     x = torch.randn(1, LENGTH, D_MODEL, dtype=torch.float64)
-    changed = float((layer(x) - x).abs().max())
+    changed = float((layer(x) - x).detach().abs().max())
     _cut_off(layer)
-    left = float((layer(x) - x).abs().max())
+    left = float((layer(x) - x).detach().abs().max())
     return Finding(left, exactly(0), f"max |layer(x) − x|; {changed:.2g} with its sublayers")
 
 
@@ -186,5 +186,5 @@ def activations_differ() -> Finding:
         torch.manual_seed(0)
         outputs.append(_feed_forward(activation)(x))
     pairs = ((0, 1), (0, 2), (1, 2))
-    nearest = min(float((outputs[a] - outputs[b]).abs().max()) for a, b in pairs)
+    nearest = min(float((outputs[a] - outputs[b]).detach().abs().max()) for a, b in pairs)
     return Finding(nearest, above(1e-3), "smallest max |Δ| between two activations")
