@@ -105,7 +105,7 @@ _EXP_OF_RESULT = frozenset(
 
 def flops(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> int:
     """FLOPs of one operator call. Raises NoFormula for attention and for foreign operators without one."""
-    packet = func._overloadpacket
+    packet = _out_of_place(func._overloadpacket)
     if packet in FLOPS:
         return FLOPS[packet](named(func, args, kwargs), result)
     if packet in flop_registry:
@@ -113,6 +113,13 @@ def flops(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: A
     if "attention" in func.name() or func.namespace not in KNOWN_NAMESPACES:
         raise NoFormula(str(func))
     return 0
+
+
+@cache
+def _out_of_place(packet: Any) -> Any:
+    """baddbmm for baddbmm_: the same work, and torch's table names only the one."""
+    name = packet.__name__
+    return getattr(aten, name[:-1], packet) if name.endswith("_") and not name.endswith("__") else packet
 
 
 def exponentials(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> int:
