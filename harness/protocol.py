@@ -69,14 +69,15 @@ class HoldRequest:
 
 @dataclass(frozen=True, slots=True)
 class SampleRequest:
-    """Take samples of a held case, one right after the other.
+    """Take a sample of a held case.
 
     move  first move its tensors to other memory, and call once
+    turn  both sides run on the same CPU in the same turn, and on another in the next
     """
 
     key: str
-    times: int
-    move: bool = False
+    move: bool
+    turn: int
     kind: Literal["sample"] = "sample"
 
 
@@ -140,10 +141,10 @@ class Certified:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """Samples of a held case in seconds per call: of the judged quantity, and by the wall (none: empty)."""
+    """A sample of a held case in seconds per call: what is judged by, and by the wall where that is known."""
 
-    judged: tuple[float, ...]
-    wall: tuple[float, ...]
+    judged: float
+    wall: float | None
     kind: Literal["sampled"] = "sampled"
 
 

@@ -67,9 +67,9 @@ class SideExecutor(WorkerExecutor):
             found += [Result(case, death.status, death.reason) for case in cases if case.key not in known]
         return found
 
-    def sample(self, key: str, times: int, move: bool) -> protocol.Sampled:
-        """Samples of a held case, in other memory if it is to `move`. Raises WorkerDied."""
-        for answer in self._ask(False, protocol.SampleRequest(key, times, move), lambda touch: None):
+    def sample(self, key: str, move: bool, turn: int) -> protocol.Sampled:
+        """A sample of a held case, in other memory if it is to `move`. Raises WorkerDied."""
+        for answer in self._ask(False, protocol.SampleRequest(key, move, turn), lambda touch: None):
             if isinstance(answer, protocol.Sampled):
                 return answer
         raise AssertionError("the worker ended its answers without samples")

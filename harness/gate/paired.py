@@ -13,19 +13,20 @@ from harness.gate.quads import LOOKS, Decision, Interval, decide, detectable, di
 from harness.protocol import Sampled
 from harness.types import Case
 
-#: A sample of a quad is the lower quintile of as many as fill this time, at most so many.
-SAMPLE_SECONDS, DEEPEST = 15e-3, 5
+#: Short cases go round the four places of a quad several times, so that both sides share what disturbs them:
+#: as often as fills this time in each place, at most so often.
+SAMPLE_SECONDS, DEEPEST = 20e-3, 8
 
 
 class Sampler(Protocol):
     """One side, its cases held warm."""
 
-    def sample(self, key: str, times: int, move: bool) -> Sampled:
-        """So many samples of a case, in other memory if it is to `move`. May raise."""
+    def sample(self, key: str, move: bool, turn: int) -> Sampled:
+        """A sample of a case, in other memory if it is to `move`, on the CPU of the turn. May raise."""
 
 
 def low(times: Sequence[float]) -> float:
-    """The lower quintile of a few times."""
+    """The lower quintile of a few times; the least of up to four."""
     return sorted(times)[len(times) // 5]
 
 
@@ -77,30 +78,38 @@ class Track:
         return (median(self.a), median(self.b)) if self.a and self.b else None
 
     def quad(self, a: Sampler, b: Sampler, clock: Callable[[], float]) -> None:
-        """One quad, A B B A or B A A B in turn; at a look, decide."""
+        """One quad, A B B A twice, then B A A B twice (each on every one of two CPUs); at a look, decide."""
         began = clock()
-        swapped = len(self.differences) % 2 == 1
+        swapped = len(self.differences) // 2 % 2 == 1
         sides = ((b, self.pair.b.key), (a, self.pair.a.key))
         (outer, outer_key), (inner, inner_key) = sides if swapped else sides[::-1]
-        found = [
-            outer.sample(outer_key, self.depth, move=True),
-            inner.sample(inner_key, self.depth, move=True),
-            inner.sample(inner_key, self.depth, move=False),
-            outer.sample(outer_key, self.depth, move=False),
+        turn = len(self.differences)
+        rounds = [
+            (
+                outer.sample(outer_key, number == 0, turn),
+                inner.sample(inner_key, number == 0, turn),
+                inner.sample(inner_key, False, turn),
+                outer.sample(outer_key, False, turn),
+            )
+            for number in range(self.depth)
         ]
-        ends, middle = [found[0], found[3]], found[1:3]
+        first, second, third, last = zip(*rounds, strict=True)
+        ends, middle = (first, last), (second, third)
         self._add(*((middle, ends) if swapped else (ends, middle)))
         self.seconds += clock() - began
         self.decision = decide(self.differences)
 
-    def _add(self, a: Sequence[Sampled], b: Sequence[Sampled]) -> None:
-        """The quad of these samples, each a low quantile of a few: contention only adds time."""
-        of_a, of_b = ([low(sample.judged) for sample in side] for side in (a, b))
+    def _add(self, a: Sequence[Sequence[Sampled]], b: Sequence[Sequence[Sampled]]) -> None:
+        """The quad of these places, each the low quantile of its samples: contention only adds time."""
+        of_a, of_b = ([low([sample.judged for sample in place]) for place in side] for side in (a, b))
         self.differences.append(difference(of_a, of_b))
         self.a += of_a
         self.b += of_b
-        if all(sample.wall for sample in (*a, *b)):
-            walls_a, walls_b = ([low(sample.wall) for sample in side] for side in (a, b))
+        walls_a, walls_b = (
+            [low([sample.wall for sample in place if sample.wall is not None] or [0.0]) for place in side]
+            for side in (a, b)
+        )
+        if min(*walls_a, *walls_b) > 0:
             self.wall.append(difference(walls_a, walls_b))
         if len(self.differences) == 1:
             self.depth = max(1, min(DEEPEST, round(SAMPLE_SECONDS / min(of_a + of_b))))

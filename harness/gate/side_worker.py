@@ -65,14 +65,11 @@ def build_worker(start: Any, answers: int) -> Callable[[Any], None]:
         def sample(self, request: protocol.SampleRequest) -> None:
             """Sample a held case; what it raises ends this process, as a crash would."""
             trial, timer = self.held[request.key]
-            trial.touch("timing")
-            with undisturbed():
+            with undisturbed(request.turn if self.device.kind == "cpu" else None):
                 if request.move:
                     self._move(trial)
-                found = [timer.sample() for _ in range(request.times)]
-            judged = tuple(sample[timer.judged] for sample in found)
-            wall = tuple(sample["wall_time"] for sample in found if "wall_time" in sample)
-            self.say(protocol.Sampled(judged, wall))
+                found = timer.sample()
+            self.say(protocol.Sampled(found[timer.judged], found.get("wall_time")))
 
         def _move(self, trial: Trial) -> None:
             """Other addresses and other pages: where tensors lie changes a CPU's time by several percent."""
@@ -96,20 +93,25 @@ def build_worker(start: Any, answers: int) -> Callable[[Any], None]:
 
 
 @contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
-    """Keep others from preempting this process, where the system lets us; a sample lasts milliseconds.
+def undisturbed(turn: int | None) -> Iterator[None]:
+    """Stay on the turn's CPU, and keep others from preempting this thread where the system lets us.
 
-    What is preempted finds its caches cold. Linux lets root, and those with CAP_SYS_NICE, do this.
+    CPUs that share a core with a busy one are slower; what is preempted finds its caches cold. A sample lasts
+    milliseconds. Linux lets root, and those with CAP_SYS_NICE, have a real-time priority.
     """
-    try:
+    usable = os.sched_getaffinity(0)
+    if turn is not None:
+        os.sched_setaffinity(0, {sorted(usable)[turn % len(usable)]})
+    urgent = False
+    with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
-    except (OSError, AttributeError):
-        yield
-        return
+        urgent = True
     try:
         yield
     finally:
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        if urgent:
+            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        os.sched_setaffinity(0, usable)
 
 
 def main() -> None:
