@@ -112,6 +112,13 @@ HALVES = [
     for dtype in HALF
     for causal, window, mask in ((False, None, "additive"), (True, 50, "none"), (False, None, "padding"))
 ] + [Case(2, 512, d=64, heads=2, kv_heads=1, causal=True, dtype=dtype) for dtype in HALF]  # fmt: skip
+HALVES += [
+    Case(96, d=d, causal=d % 16 == 0, dtype=dtype) for dtype in HALF for d in (16, 40, 72, 80, 96, 160, 256)
+] + [
+    Case(70, 110, d=d, heads=4, kv_heads=2, causal=True, alignment=alignment, dtype=dtype)
+    for dtype in HALF
+    for d, alignment in ((40, "bottom_right"), (80, "top_left"))
+] + [Case(111, d=72, lengths="1+70+40", causal=True, dtype=dtype) for dtype in HALF]  # fmt: skip
 CASES = {
     str(case): case
     for case in (*LENGTHS, *HEAD_DIMS, *RECTANGLES, *LAYOUTS, *DRIFT, *MASKS, *WINDOWS, *PACKED, *DECODED,
