@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -79,6 +79,22 @@ class Errors:
     naive: float | None
 
 
+class Diagnosis(Protocol):
+    """What one head's weights look like; attention.diagnosis says what each number is."""
+
+    @property
+    def entropy(self) -> float:
+        """1 is uniform, 0 is one key for each query."""
+
+    @property
+    def top_mass(self) -> float:
+        """Mean over queries of the largest weight."""
+
+    @property
+    def collapsed(self) -> bool:
+        """Whether all queries look at the same key."""
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     """A measured operation.
@@ -92,6 +108,8 @@ class Operation:
     judge         (problem, inputs, output, gradients) -> errors of the output and of each gradient
     judged_inputs  (problem, inputs) -> the inputs to call an implementation with before `judge`: where only
                   part of the output is judged, the gradient comes from that part alone
+    diagnose      (problem, inputs) -> one diagnosis a head of the exact attention weights, for an operation
+                  that has heads: entropy, top_mass, collapsed
     """
 
     name: str
@@ -100,6 +118,7 @@ class Operation:
     flop_convention: str
     judge: Callable[[Any, Any, Any, tuple[Any, ...]], tuple[Errors, ...]]
     judged_inputs: Callable[[Any, Any], Any] = lambda problem, inputs: inputs
+    diagnose: Callable[[Any, Any], Sequence[Diagnosis]] | None = None
     floor: str = ""
     follows: Mapping[str, str] = field(default_factory=lambda: {"kv_len": "seq_len", "kv_heads": "heads"})
     counted_at: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: {"n": LENGTHS})

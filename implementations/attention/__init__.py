@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from implementations.attention.problem import AttentionInputs, AttentionProblem
-from implementations.operation import LENGTHS, Errors, Operation
+from implementations.operation import LENGTHS, Diagnosis, Errors, Operation
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,6 +29,12 @@ def _judged_inputs(problem: AttentionProblem, inputs: AttentionInputs) -> Attent
     return judged_inputs(problem, inputs)
 
 
+def _diagnose(problem: AttentionProblem, inputs: AttentionInputs) -> Sequence[Diagnosis]:
+    from implementations.attention.diagnosis import diagnose_problem
+
+    return diagnose_problem(problem, inputs)
+
+
 OPERATION = Operation(
     name="attention",
     problem=AttentionProblem,
@@ -36,5 +43,6 @@ OPERATION = Operation(
     flop_convention="4·pairs·head_dim per head over the exact attended pairs; backward ×2.5",
     judge=_judge,
     judged_inputs=_judged_inputs,
+    diagnose=_diagnose,
     floor="uniform",
 )

@@ -137,14 +137,27 @@ def _formula(
     q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, bias: Tensor | None, scale: float
 ) -> Tensor:
     """softmax(QKᵀ·scale + bias)·V; q (heads, group, rows, head_dim), k, v (heads, kv_len, head_dim)."""
+    return (_weights(q, k, allowed, bias, scale).flatten(1, 2) @ v).view(q.shape)
+
+
+def _weights(q: Tensor, k: Tensor, allowed: Tensor | None, bias: Tensor | None, scale: float) -> Tensor:
+    """softmax(QKᵀ·scale + bias), 0 in rows that may attend to nothing: (heads, group, rows, kv_len)."""
     scores = ((q * scale).flatten(1, 2) @ k.mT).view(*q.shape[:3], -1)
     if bias is not None:
         scores = scores + bias
     if allowed is None:
-        return (scores.softmax(-1).flatten(1, 2) @ v).view(q.shape)
+        return scores.softmax(-1)
     opened, blind = masks.open_blind_rows(allowed)
-    weights = scores.masked_fill(~opened, float("-inf")).softmax(-1)
-    return (weights.flatten(1, 2) @ v).view(q.shape).masked_fill(blind, 0)
+    return scores.masked_fill(~opened, float("-inf")).softmax(-1).masked_fill(blind, 0)
+
+
+def attention_weights(problem: AttentionProblem, inputs: AttentionInputs, rows: Sequence[int]) -> Tensor:
+    """The exact weights of some rows in float64: (batch, heads, rows, kv_len)."""
+    found = [
+        _weights(part.q.double(), part.k.double(), part.allowed, part.bias, part.scale)
+        for part in parts(problem, inputs, {}, rows)
+    ]
+    return torch.cat(found).view(problem.batch, problem.heads, len(rows), problem.n_keys)
 
 
 class Tally:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from harness.verify.claim import Finding, above, below, between, claim, exactly
-from harness.verify.diagnostics import diagnose
+from implementations.attention.diagnosis import diagnose
 
 
 def _attention(n: int, d_k: int, scale: float = 1.0) -> tuple[Tensor, Tensor, Tensor]:
