@@ -146,7 +146,7 @@ def test_forward(benchmark: BenchmarkFixture, peer: str, side: str, medians: Med
         call = call_of(comparison, side, inputs)
         timed: Any = benchmark
         timed._timer = time.process_time
-        timed.pedantic(call, rounds=7, warmup_rounds=1)
+        timed.pedantic(call, rounds=5, warmup_rounds=1)
     if benchmark.stats is not None:
         medians.setdefault(peer, {})[side] = benchmark.stats.stats.median
 

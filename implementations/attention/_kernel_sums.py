@@ -43,7 +43,7 @@ class PlainSums:
     def read(self, queries: Tensor) -> Tensor:
         assert self.known is not None
         phi_q, (S, z) = rows(self.features(queries)), self.known
-        return divide(torch.bmm(phi_q, S), torch.bmm(phi_q, z)).unflatten(1, queries.shape[1:3])
+        return divide(torch.bmm(phi_q, S), torch.bmm(phi_q, z)).view(*queries.shape[:3], -1)
 
     def causal(self, queries: Tensor, keys: Tensor, values: Tensor, present: Tensor | None) -> Tensor:
         phi_q, phi_k = rows(self.features(queries)), self._keys(keys, present)
@@ -58,7 +58,7 @@ class PlainSums:
             S, z = self.known
             numerator, denominator = numerator.baddbmm_(phi_q, S), denominator.baddbmm_(phi_q, z)
         self._add(phi_k, values)
-        return divide(numerator, denominator).unflatten(1, queries.shape[1:3])
+        return divide(numerator, denominator).view(*queries.shape[:3], -1)
 
     def _keys(self, keys: Tensor, present: Tensor | None) -> Tensor:
         phi = self.features(keys)
@@ -101,7 +101,7 @@ class LogSums:
     def read(self, queries: Tensor) -> Tensor:
         assert self.known is not None
         numerator, denominator, _ = _read(rows(self.log_queries(queries)), self.known)
-        return divide(numerator, denominator).unflatten(1, queries.shape[1:3])
+        return divide(numerator, denominator).view(*queries.shape[:3], -1)
 
     def causal(self, queries: Tensor, keys: Tensor, values: Tensor, present: Tensor | None) -> Tensor:
         group = queries.shape[1]
@@ -113,7 +113,7 @@ class LogSums:
             numerator, denominator = _merge(before, (numerator, denominator, scale))
         # All of it underflows only where query and key both are some ten times larger than usual.
         own = values if group == 1 else values.repeat(1, group, 1)
-        return divide(numerator, denominator, otherwise=own).unflatten(1, queries.shape[1:3])
+        return divide(numerator, denominator, otherwise=own).view(*queries.shape[:3], -1)
 
     def _logs(self, keys: Tensor, present: Tensor | None) -> Tensor:
         lk = self.log_keys(keys)
