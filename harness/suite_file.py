@@ -27,7 +27,7 @@ Seconds = Annotated[float, Field(gt=0, lt=LONGEST_SECONDS)]
 LARGEST = 2**63
 #: A suite that measures nothing is a mistake.
 Metrics = Annotated[list[str], Field(min_length=1)]
-ClaimedQuantity = Literal["time", "memory", "flops", "bytes"]
+ClaimedQuantity = Literal["time", "memory", "flops", "bytes", "depth"]
 
 
 class _Strict(BaseModel):

@@ -32,7 +32,7 @@ def show_table(run_folder: Path, console: Console, *, as_json: bool, strict: boo
         print(json.dumps([asdict(row) for row in table.rows], allow_nan=False, ensure_ascii=False))
     else:
         _show(table.rows, console)
-        for words in (table.checked, *table.left_out):
+        for words in (*table.terms, table.checked, *table.left_out):
             if words:
                 console.print(words)
     if strict and (refuted := [row for row in table.rows if row.word == "refuted"]):

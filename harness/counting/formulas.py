@@ -103,14 +103,18 @@ _EXP_OF_RESULT = frozenset(
 )  # fmt: skip
 
 
+#: In the names of operators that hide products: without a formula they would count as 0.
+FUSED_PRODUCTS = ("attention", "transformer", "_rnn")
+
+
 def flops(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> int:
-    """FLOPs of one operator call. Raises NoFormula for attention and for foreign operators without one."""
+    """FLOPs of one operator call. Raises NoFormula for fused products and foreign operators without one."""
     packet = _out_of_place(func._overloadpacket)
     if packet in FLOPS:
         return FLOPS[packet](named(func, args, kwargs), result)
     if packet in flop_registry:
         return int(flop_registry[packet](*args, **kwargs, out_val=result))
-    if "attention" in func.name() or func.namespace not in KNOWN_NAMESPACES:
+    if any(words in func.name() for words in FUSED_PRODUCTS) or func.namespace not in KNOWN_NAMESPACES:
         raise NoFormula(str(func))
     return 0
 

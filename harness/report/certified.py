@@ -13,7 +13,8 @@ from harness.report.sweeps import Sweep
 from harness.types import Result
 
 #: Row of the complexity table -> the quantity of the counters.
-COUNTED = {"time": "flops", "FLOPs": "flops", "bytes": "bytes", "peak memory": "peak_bytes"}
+COUNTED = {"time": "flops", "FLOPs": "flops", "bytes": "bytes", "peak memory": "peak_bytes",
+           "depth": "depth"}  # fmt: skip
 #: An allocator's blocks hold so much more than was asked for at most: 512 B each, or 2 MiB of a GB.
 BLOCKS_BYTES, BLOCKS_SHARE = 4096, 0.002
 #: What the counter of storage cannot see.

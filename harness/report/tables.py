@@ -24,6 +24,7 @@ from harness.report.sweeps import (
     sweeps,
     within_budget,
 )
+from harness.report.terms import sentence, splits
 from harness.report.units import name as name_of
 from harness.types import Result, Run
 
@@ -35,12 +36,16 @@ POSSIBLE = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A row of the table: the metrics that measure it, those that count it, and the laws that claim it."""
+    """A row of the table: the metrics that measure it, those that count it, and the laws that claim it.
+
+    only_claimed  it has no row where no law is declared for it
+    """
 
     name: str
     measured: tuple[str, ...]
     counted: tuple[str, ...]
     laws: tuple[str, ...]
+    only_claimed: bool = False
 
 
 QUANTITIES = (
@@ -48,6 +53,7 @@ QUANTITIES = (
     Quantity("peak memory", ("peak_memory",), ("peak_live_bytes",), ("memory",)),
     Quantity("FLOPs", (), ("flops",), ("flops", "time")),
     Quantity("bytes", (), ("bytes_touched", "bytes_requested"), ("bytes",)),
+    Quantity("depth", (), ("depth",), ("depth",), only_claimed=True),
 )
 
 
@@ -111,11 +117,12 @@ class ComplexityRow:
 
 @dataclass(frozen=True, slots=True)
 class ComplexityTable:
-    """The rows, in words what was left out, and in words against which peaks times were held."""
+    """The rows; in words what was left out, against which peaks times were held, and which terms add up."""
 
     rows: tuple[ComplexityRow, ...]
     left_out: tuple[str, ...]
     checked: str = ""
+    terms: tuple[str, ...] = ()
 
 
 def complexity_table(
@@ -129,11 +136,14 @@ def tabulate(records: Records) -> ComplexityTable:
     """The complexity table of arranged records whose impossible rows are marked."""
     kept, left = within_budget(list(sweeps(records)))
     rows = tuple(row for sweep in kept for row in _rows(sweep))
-    return ComplexityTable(rows, left, checked(records))
+    return ComplexityTable(rows, left, checked(records), tuple(map(sentence, splits(records))))
 
 
 def _rows(sweep: Sweep) -> Iterable[ComplexityRow]:
+    laws = sweep.records.cards[sweep.implementation].laws
     for quantity in QUANTITIES:
+        if quantity.only_claimed and not any(laws.get(key) for key in quantity.laws):
+            continue
         counted = _first(sweep, quantity.counted)
         times = (sweep.records.time,) if quantity.name == "time" else quantity.measured
         seen = _first(sweep, [metric for metric in times if metric])

@@ -45,7 +45,7 @@ def _register(plugged: Plugged) -> None:
         f"layer_{plugged.short}",
         operation="layer",
         exact=plugged.exact,
-        laws={"time": time, "memory": plugged.memory, "depth": "1"},
+        laws={"time": time, "memory": plugged.memory, "depth": plugged.depth},
         available=plugged.available,
         supports=refused(plugged),
     )(prepare)

@@ -35,7 +35,7 @@ def _register(plugged: Plugged) -> None:
         f"multi_head_{plugged.short}",
         operation="multi_head",
         exact=plugged.exact,
-        laws={"time": time, "memory": plugged.memory, "depth": "1"},
+        laws={"time": time, "memory": plugged.memory, "depth": plugged.depth},
         available=plugged.available,
         supports=refused(plugged),
     )(prepare)

@@ -17,6 +17,7 @@ class Plugged:
     short   how the block is called after it
     linear  whether its time and memory grow with n, not n²
     memory  the law of the block's peak
+    depth   that of its longest chain of operators: sums over keys go chunk by chunk
     """
 
     short: str
@@ -24,6 +25,7 @@ class Plugged:
     exact: bool = True
     linear: bool = False
     memory: str = "batch*n*d_model"
+    depth: str = "1"
 
     def available(self, target: Target) -> Reason:
         """Why its attention cannot run there, or None."""
@@ -38,7 +40,7 @@ PLUGGED = (
     Plugged("flash", "sdpa_flash"),
     Plugged("efficient", "sdpa_efficient"),
     Plugged("cudnn", "sdpa_cudnn"),
-    Plugged("linear", "linear_elu", exact=False, linear=True),
+    Plugged("linear", "linear_elu", exact=False, linear=True, depth="n"),
 )
 
 
