@@ -34,6 +34,11 @@ class Family:
 
 def families(suite: Suite) -> Iterator[Family]:
     """The families of a suite, each counted on the CPU: no other device is needed."""
+    for part in suite.parts:
+        yield from _families(part)
+
+
+def _families(suite: Suite) -> Iterator[Family]:
     for name in suite.implementations:
         interpreted = lookup(name).runs_interpreted("cpu")
         pinned = _pinned(suite) if interpreted else {}

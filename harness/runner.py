@@ -25,6 +25,7 @@ from harness.protocol import Probed, Ready
 from harness.store import RunFolder
 from harness.suite import Group, Suite
 from harness.types import Case, Result
+from implementations.operation import operation
 from implementations.registry import lookup
 
 #: Metrics that call the implementation many times; without them a case costs a few calls.
@@ -63,9 +64,10 @@ class Runner:
         executor   works on the CPU, whatever the device of the run
         certified  keys of the cases whose families have their record already (a resumed run)
         """
-        if "counts" not in self.suite.metrics or not sweeps_a_size(self.suite):
+        if "counts" not in self.suite.metrics:
             return
-        for family in families(self.suite):
+        growing = [part for part in self.suite.parts if sweeps_a_size(part)]
+        for family in (family for part in growing for family in families(part)):
             if family.case.key not in certified:
                 self.progress.certify(family.case)
                 self.folder.append_certificates(certified_family(executor, family))
@@ -103,7 +105,7 @@ class Runner:
     ) -> Estimate | None:
         """The predicted cost of a case, or None when its row is written already."""
         interpreted = runs_interpreted(case)
-        family = history[case.implementation, _family(case, self.suite)]
+        family = history[case.implementation, _family(case)]
         call = predicted_call(family, problem.flops())  # type: ignore[attr-defined]
         self.progress.probe(case)
         run = call is not None and not too_costly_to_probe(call, self.suite.budget)
@@ -153,9 +155,9 @@ def runs_interpreted(case: Case) -> bool:
     return lookup(case.implementation).runs_interpreted(case.device.partition(":")[0])
 
 
-def _family(case: Case, suite: Suite) -> object:
+def _family(case: Case) -> object:
     """What sizes are extrapolated within: everything but the axes that are swept over numbers."""
-    sizes = set(suite.operation.variables.values())
+    sizes = set(operation(case.operation).variables.values())
     return tuple(sorted((a, v) for a, v in case.problem.items() if a not in sizes and not _is_size(a)))
 
 

@@ -30,6 +30,7 @@ class Suite:
     axes     axis -> the values it sweeps     budget   seconds of measuring in all
     timeout  seconds that one step of one case may take
     claims   implementation -> quantity -> the law it is expected to follow, beside what it declares
+    also     other operations in the same run, with their implementations and axes; all else is this suite's
     """
 
     name: str
@@ -42,12 +43,27 @@ class Suite:
     timeout: float
     path: Path
     claims: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    also: tuple[Suite, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Suite, ...]:
+        """A suite for each operation, this one first."""
+        return replace(self, also=()), *self.also
+
+    @property
+    def every_implementation(self) -> tuple[str, ...]:
+        """Those of all operations."""
+        return tuple(name for part in self.parts for name in part.implementations)
 
     def groups(self, device: str) -> tuple[Group, ...]:
         """Every distinct problem with its cases, cheapest first."""
-        distinct = dict.fromkeys(problems(self.operation, self.axes))
-        ordered = sorted(distinct, key=lambda problem: problem.flops())
-        return tuple(Group(problem, tuple(self._cases(problem, device))) for problem in ordered)
+        found = [group for part in self.parts for group in part._groups(device)]
+        return tuple(sorted(found, key=lambda group: group.problem.flops()))
+
+    def _groups(self, device: str) -> Iterable[Group]:
+        for problem in dict.fromkeys(problems(self.operation, self.axes)):
+            if cases := tuple(self._cases(problem, device)):
+                yield Group(problem, cases)
 
     def _cases(self, problem: Any, device: str) -> Iterable[Case]:
         for name in self.implementations:
@@ -60,23 +76,28 @@ class Suite:
         """
         for option, patterns in (("--only", only), ("--skip", skip)):
             for pattern in patterns:
-                if not any(fnmatchcase(name, pattern) for name in self.implementations):
+                if not any(fnmatchcase(name, pattern) for name in self.every_implementation):
                     raise SuiteError(
                         f"{option} {pattern}: matches no implementation of {self.path}"
-                        f"{hint(pattern, self.implementations)}"
+                        f"{hint(pattern, self.every_implementation)}"
                     )
+        kept = [part for part in (part._kept(only, skip) for part in self.parts) if part.implementations]
+        if not kept:
+            raise SuiteError(f"--only/--skip: no implementation of {self.path} is left to run")
+        return replace(kept[0], also=tuple(kept[1:]))
+
+    def _kept(self, only: Sequence[str], skip: Sequence[str]) -> Suite:
         kept = tuple(
             name
             for name in self.implementations
             if (not only or any(fnmatchcase(name, p) for p in only))
             and not any(fnmatchcase(name, p) for p in skip)
         )
-        if not kept:
-            raise SuiteError(f"--only/--skip: no implementation of {self.path} is left to run")
         return replace(self, implementations=kept)
 
     def describe(self) -> dict[str, Any]:
         """The suite as data, for run.json."""
+        also = [{"operation": part.operation.name, **part.describe()} for part in self.also]
         return {
             "name": self.name,
             "implementations": list(self.implementations),
@@ -86,7 +107,7 @@ class Suite:
             "timeout": self.timeout,
             "claims": {name: dict(laws) for name, laws in self.claims.items()},
             "file": self.path.name,
-        }
+        } | ({"also": also} if also else {})
 
 
 def problems(found: Operation, axes: Mapping[str, Sequence[Scalar]]) -> Iterable[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -14,7 +15,7 @@ from harness.metrics.registry import metrics as known_metrics
 from harness.suite import Suite, hint, problems
 from harness.types import Scalar
 from implementations import registry
-from implementations.operation import Operation
+from implementations.operation import Operation, operation_names
 from implementations.operation import operation as find_operation
 from implementations.registry import UnknownName
 
@@ -44,6 +45,16 @@ class _Overrides(_Strict):
     timeout: Seconds | None = None
 
 
+class _Part(_Strict):
+    """Another operation in the same run: what of the suite it says otherwise."""
+
+    operation: str
+    implementations: list[str]
+    axes: dict[str, AxisValue | list[AxisValue]]
+    claims: dict[str, dict[ClaimedQuantity, str]] = Field(default_factory=dict)
+    devices: dict[DeviceKind, _Overrides] = Field(default_factory=dict)
+
+
 class _SuiteFile(_Strict):
     """The keys of a suite file."""
 
@@ -59,6 +70,7 @@ class _SuiteFile(_Strict):
     inputs: str | list[str] = "randn"
     claims: dict[str, dict[ClaimedQuantity, str]] = Field(default_factory=dict)
     devices: dict[DeviceKind, _Overrides] = Field(default_factory=dict)
+    also: list[_Part] = Field(default_factory=list)
 
 
 def read_suite(path: Path, kind: str, settings: Mapping[str, Any] | None = None) -> Suite:
@@ -68,11 +80,27 @@ def read_suite(path: Path, kind: str, settings: Mapping[str, Any] | None = None)
     """
     source = load(path)
     file = _validate(source)
+    found = _checked(source, file, kind, settings or {})
+    also = []
+    for place, part in enumerate(file.also):
+        within = LocatedYaml(path, source.data["also"][place], source.tree["also"][place])
+        merged = file.model_copy(update={name: getattr(part, name) for name in _Part.model_fields})
+        also.append(_checked(within, merged, kind, _taken(merged, settings or {})))
+    return replace(found, also=tuple(also))
+
+
+def _taken(part: _SuiteFile, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the command line's axes, those that the operation of a part has; the suite's own must know all."""
+    types = axis_types(find_operation(part.operation)) if part.operation in operation_names() else {}
+    return {axis: values for axis, values in settings.items() if axis in types}
+
+
+def _checked(source: LocatedYaml, file: _SuiteFile, kind: str, settings: Mapping[str, Any]) -> Suite:
     found = _named(source, ("operation",), find_operation, file.operation)
     registry.load(found.name)
     for device in file.devices:  # an override for another device is checked here as well
         _build(source, file, found, device, {})
-    return _build(source, file, found, kind, settings or {})
+    return _build(source, file, found, kind, settings)
 
 
 def _build(

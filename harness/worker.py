@@ -46,7 +46,8 @@ class Worker:
             from harness.counting.interpreter import install_repairs
 
             install_repairs()
-        load(start.operation)
+        self._loaded: set[str] = set()
+        self._load(start.operation)
         for plugin in start.plugins:
             load_plugin(Path(plugin))
         self.device: Device = open_device(start.device)
@@ -188,8 +189,15 @@ class Worker:
         bind()
         return bind
 
+    def _load(self, name: str) -> None:
+        """Import the implementations of an operation, once."""
+        if name not in self._loaded:
+            load(name)
+            self._loaded.add(name)
+
     def _trial(self, case: Case) -> Trial:
         found = operation(case.operation)
+        self._load(case.operation)
         implementation = lookup(case.implementation)
         problem = found.problem.from_axes(case.problem)
         trial = Trial(

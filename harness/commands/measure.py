@@ -111,18 +111,22 @@ def newest_unfinished(choice: Choice) -> Path:
 def describe(choice: Choice, ready: Ready) -> Run:
     """run.json of a run that starts now."""
     suite = choice.suite
+    operations = {part.operation.name: part.operation for part in suite.parts}
+    conventions = {f"{name}: {known.flop_convention}" for name, known in operations.items()}
     return Run(
         schema=SCHEMA_VERSION,
         suite=suite.describe(),
         question=suite.question,
         operation=suite.operation.name,
-        variables=suite.operation.variables,
-        flop_convention=suite.operation.flop_convention,
+        variables={v: axis for known in operations.values() for v, axis in known.variables.items()},
+        flop_convention="; ".join(sorted(conventions)) if suite.also else suite.operation.flop_convention,
         device=choice.device,
         started=_now(),
         command=" ".join(sys.argv[1:]),
         environment=ready.environment,
-        implementations=tuple(_card(name, suite.claims.get(name, {})) for name in suite.implementations),
+        implementations=tuple(
+            _card(name, part.claims.get(name, {})) for part in suite.parts for name in part.implementations
+        ),
     )
 
 

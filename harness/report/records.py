@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from harness.counting.certificates import CertifiedFamily
@@ -18,6 +18,8 @@ MEMORIES = ("peak_memory", "peak_live_bytes")
 FOLLOWERS = {"kv_len": "seq_len", "kv_heads": "heads"}
 #: The axis that tells machines apart, where a page shows several.
 MACHINE = "machine"
+#: The axis that tells operations apart, where a run measured several.
+OPERATION = "operation"
 #: Stands between the name of an implementation and the label of its run, where a page shows several.
 SEPARATOR = " · "
 
@@ -99,6 +101,9 @@ class Records:
         """The axes that do not vary, with their value; followers that follow are left out."""
         first = self.results[0].case.problem if self.results else {}
         held = {axis: value for axis, value in first.items() if axis not in self.axes}
+        if OPERATION in self.axes:  # what only one operation has says nothing of the others
+            problems = [result.case.problem for result in self.results]
+            held = {a: v for a, v in held.items() if all(a in p and p[a] == v for p in problems)}
         return {a: v for a, v in held.items() if FOLLOWERS.get(a) is None or v != first.get(FOLLOWERS[a])}
 
     @cached_property
@@ -171,14 +176,33 @@ class Records:
 def arrange(run: Run, rows: Iterable[Result], certified: Iterable[CertifiedFamily] = ()) -> Records:
     """Arrange the rows of a run, with what was certified of its families."""
     latest = {result.case.key: result for result in rows}
-    results = tuple(latest.values())
+    results = _told_apart(tuple(latest.values()))
     varying = _varying(results)
     sweep = _swept(run, results, varying)
     axes = ([sweep] if sweep else []) + [axis for axis in varying if axis != sweep]
     return Records(run, results, tuple(axes), sweep, tuple(certified))
 
 
+def _told_apart(results: tuple[Result, ...]) -> tuple[Result, ...]:
+    """With the operation as an axis, where there are several."""
+    if len({result.case.operation for result in results}) < 2:
+        return results
+    return tuple(
+        replace(r, case=replace(r.case, problem={OPERATION: r.case.operation, **r.case.problem}))
+        for r in results
+    )
+
+
 def _varying(results: Sequence[Result]) -> list[str]:
+    """The axes that vary within an operation, and the operation where there are several."""
+    apart: dict[str, list[Result]] = {}
+    for result in results:
+        apart.setdefault(result.case.operation, []).append(result)
+    found = dict.fromkeys(axis for members in apart.values() for axis in _varying_in(members))
+    return [*found, *([OPERATION] if len(apart) > 1 else [])]
+
+
+def _varying_in(results: Sequence[Result]) -> list[str]:
     names = dict.fromkeys(axis for r in results for axis in r.case.problem)
     columns = {axis: [r.case.problem.get(axis) for r in results] for axis in names}
     varying = [axis for axis, values in columns.items() if len(set(values)) > 1]
@@ -221,7 +245,7 @@ def words(axis: str, value: Scalar) -> str:
     """One axis with its value in words."""
     if axis == "causal" and isinstance(value, bool):
         return "causal" if value else "not causal"
-    if axis == MACHINE:
+    if axis in (MACHINE, OPERATION):
         return str(value)
     if axis in ("dtype", "pass"):
         return str(value).replace("_", " and ") if axis == "pass" else str(value)
