@@ -55,7 +55,7 @@ def test_it_runs(line: str, place: Path) -> None:
     words = shlex.split(line)[1:]
     done = subprocess.run(
         [BENCH, *words, *LITTLE.get(words[0], [])],
-        cwd=place, capture_output=True, text=True, timeout=120, check=False,
+        cwd=place, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout

@@ -39,7 +39,7 @@ def found() -> dict[str, Any]:
     }  # fmt: skip
     ran = subprocess.run(
         [sys.executable, "-W", "error", str(HERE / "flash_process.py")],
-        capture_output=True, text=True, env=environment, timeout=600, check=False,
+        capture_output=True, text=True, env=environment, timeout=1800, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     answer: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])

@@ -116,7 +116,7 @@ def found() -> dict[str, dict[str, Any]]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr, "xformers' import is noisy"
