@@ -124,11 +124,16 @@ def certify(
             refusal = refusal or error
             smallest = min((sizes[0] for sizes in kept), default=0)
             kept = {sizes: counted for sizes, counted in kept.items() if sizes[0] > smallest}
-            if not kept:
+            if not kept or _vary(kept) != _vary(counts):
                 raise refusal from None
             least = min(sizes[0] for sizes in kept)
         else:
             return Certificate(implementation, quantity, unit, found[0], conditions, *found[1:], least)
+
+
+def _vary(counts: Mapping[Sizes, int]) -> list[bool]:
+    """Which of the other variables take several values: one that does not would seem to have no part."""
+    return [len(set(values)) > 1 for values in list(zip(*counts, strict=True))[1:]]
 
 
 def _through_all(

@@ -167,3 +167,13 @@ def test_every_power_is_confirmed_by_a_size_of_its_own() -> None:
         certify("x", "bytes", "B", ("n", "d"), at)
     along: dict[Sizes, int] = {(n,): at[n, 64] for n, d in ((n, 64) for n in (256, 512, 768, 1024))}
     assert certify("x", "bytes", "B", ("n",), along).exponent() == 1
+
+
+def test_a_variable_that_is_left_with_one_value_is_not_certified_as_having_no_part() -> None:
+    """d³ needs more sizes of d than there are; leaving small n out would leave one d, and 7n for any d."""
+    grid = [(n, d) for n in (64, 128, 192, 256) for d in (16, 32, 64)] + [
+        (n, 64) for n in (512, 768, 1024, 2048)
+    ]
+    counts: dict[Sizes, int] = {(n, d): n * d**3 for n, d in grid}
+    with pytest.raises(NotPolynomial):
+        certify("x", "flops", "FLOP", ("n", "d"), counts)
