@@ -43,6 +43,7 @@ class Comparison:
     peer: Attend
     back: Callable[[Tensor], Tensor] | None
     wanted: float
+    rounds: int = 15
 
 
 def elu_features(x: Tensor) -> Tensor:
@@ -98,19 +99,19 @@ def turned(output: Tensor) -> Tensor:
 COMPARISONS = {
     "fla naive chunk": Comparison("linear_elu", True, "fla", fla_naive_chunk, turned, 2.0),
     "idiap compiled": Comparison("linear_elu", True, "fast_transformers", idiap_causal, same, 1.5),
-    "performer-pytorch": Comparison("performer", True, "performer_pytorch", performer_pytorch, None, 20.0),
-    "sdpa_flash": Comparison("linear_elu", False, "torch", sdpa_flash, None, 15.0),
+    "performer-pytorch": Comparison("performer", True, "performer_pytorch", performer_pytorch, None, 20.0, 4),
+    "sdpa_flash": Comparison("linear_elu", False, "torch", sdpa_flash, None, 15.0, 7),
 }
-#: Comparison -> (ours, theirs), medians in seconds.
-Medians = dict[str, dict[str, float]]
+#: Comparison -> side -> CPU time in seconds, the 0.2 quantile: what a busy machine disturbs least.
+Found = dict[str, dict[str, float]]
 
 
 @pytest.fixture(scope="module")
-def medians(request: pytest.FixtureRequest) -> Iterator[Medians]:
+def found(request: pytest.FixtureRequest) -> Iterator[Found]:
     """Filled by the cases; printed as ratios at the end, where both sides were timed."""
-    found: Medians = {}
-    yield found
-    timed = {peer: sides for peer, sides in found.items() if len(sides) == 2}
+    times: Found = {}
+    yield times
+    timed = {peer: sides for peer, sides in times.items() if len(sides) == 2}
     reporter: Any = request.config.pluginmanager.getplugin("terminalreporter")
     for peer, sides in timed.items():
         ratio, wanted = sides["theirs"] / sides["ours"], COMPARISONS[peer].wanted
@@ -133,9 +134,11 @@ def call_of(comparison: Comparison, side: str, inputs: AttentionInputs) -> Calla
 
 
 @pytest.mark.filterwarnings("ignore")  # theirs
+@pytest.mark.parametrize(
+    "side", ["theirs", "ours"]
+)  # one right after the other: they share the machine's mood
 @pytest.mark.parametrize("peer", COMPARISONS)
-@pytest.mark.parametrize("side", ["theirs", "ours"])
-def test_forward(benchmark: BenchmarkFixture, peer: str, side: str, medians: Medians) -> None:
+def test_forward(benchmark: BenchmarkFixture, peer: str, side: str, found: Found) -> None:
     """One forward pass, with the feature map and the normaliser, by CPU time."""
     comparison = COMPARISONS[peer]
     pytest.importorskip(comparison.module, reason=f"{peer} is not installed: pip install '.[peers]'")
@@ -146,9 +149,10 @@ def test_forward(benchmark: BenchmarkFixture, peer: str, side: str, medians: Med
         call = call_of(comparison, side, inputs)
         timed: Any = benchmark
         timed._timer = time.process_time
-        timed.pedantic(call, rounds=5, warmup_rounds=1)
+        timed.pedantic(call, rounds=comparison.rounds, warmup_rounds=1)
     if benchmark.stats is not None:
-        medians.setdefault(peer, {})[side] = benchmark.stats.stats.median
+        times = sorted(benchmark.stats.stats.data)
+        found.setdefault(peer, {})[side] = times[len(times) // 5]
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -101,7 +101,7 @@ def test_equals_its_quadratic_form(
     assert distance(results[0], truth[0]) < 1e-6
     for found, true in zip(results[1], truth[1], strict=True):
         scale = max(float(true.norm()), 1e-2 * float(inputs.grad_output.norm()))
-        assert float((found.double() - true).norm()) < 2e-5 * scale
+        assert float((found.double() - true).norm()) < 3e-5 * scale
 
 
 @pytest.mark.parametrize("factor", [5, 30])
