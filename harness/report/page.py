@@ -18,6 +18,7 @@ from harness.report import (
     attention_map,
     choice,
     choosing,
+    claims,
     crossing,
     efficiency,
     headline,
@@ -96,6 +97,7 @@ def _content(records: Records, sources: Sequence[Source]) -> Mapping[str, Any]:
     crossings = crossing.crossovers(records)
     drawings = illustrations.drawings(records)
     errors = accuracy.error_rows(records)
+    verdicts = next((source.claims for source in sources if source.claims), ())
     return {
         "answer": headline.answer(records, growth, choices, errors),
         "growth": sections.complexity(records, growth, ("time", "peak memory")),
@@ -114,6 +116,8 @@ def _content(records: Records, sources: Sequence[Source]) -> Mapping[str, Any]:
         "efficiency": capped(efficiency.table(records), MOST),
         "conventions": efficiency.CONVENTIONS,
         "unknown_peaks": efficiency.unknown_peaks(records),
+        "claims": claims.table(verdicts),
+        "claim_figures": illustrations.drawn(claims.drawings(verdicts)),
         "failures": capped(sections.failures(records), MOST),
         "omissions": capped(sections.omissions(records), MOST),
         "doubts": sections.doubts(records),

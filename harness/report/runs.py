@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from harness.counting.certificates import CertifiedFamily
+from harness.report import claims
 from harness.report.impossible import marked
 from harness.report.records import MACHINE, OWN_TIME, Records, arrange, labelled
 from harness.store import read_certificates, read_rows, read_run
@@ -25,6 +26,7 @@ class Source:
 
     label   what tells it from the others on the page, empty when it is alone
     folder  the name of its folder, where it was read from one
+    claims  verdicts on the claims of the reference document, where they were checked beside it
     """
 
     label: str
@@ -32,6 +34,7 @@ class Source:
     rows: tuple[Result, ...]
     certified: tuple[CertifiedFamily, ...] = ()
     folder: str = ""
+    claims: tuple[claims.Record, ...] = ()
 
     @cached_property
     def records(self) -> Records:
@@ -54,7 +57,14 @@ def read(folders: Sequence[Path]) -> tuple[Source, ...]:
         raise BenchError(f"{doubled[0]}: named twice; name each run once")
     names = [folder.resolve().name for folder in folders]
     return tuple(
-        Source(label, read_run(folder), tuple(read_rows(folder)), tuple(read_certificates(folder)), name)
+        Source(
+            label,
+            read_run(folder),
+            tuple(read_rows(folder)),
+            tuple(read_certificates(folder)),
+            name,
+            claims.read_claims(folder),
+        )
         for folder, name, label in zip(folders, names, _labels(names), strict=True)
     )
 
