@@ -25,7 +25,11 @@ def _supports(problem: AttentionProblem, target: Target) -> Reason:
     "linformer_mean",
     operation="attention",
     exact=False,
-    laws={"time": "batch*heads*n*d", "memory": "batch*heads*n*d + batch*heads*n"},
+    laws={
+        "time": "batch*heads*n*d",
+        "memory": "batch*heads*n*d + batch*heads*n",
+        "bytes": "batch*heads*n*d + batch*heads*n",
+    },
     supports=_supports,
 )
 def linformer_mean(problem: AttentionProblem) -> Callable[[AttentionInputs], Tensor]:

@@ -25,7 +25,11 @@ def _supports(problem: AttentionProblem, target: Target) -> Reason:
     "nystrom",
     operation="attention",
     exact=False,
-    laws={"time": "batch*heads*n*d", "memory": "batch*heads*n*d + batch*heads*n"},
+    laws={
+        "time": "batch*heads*n*d",
+        "memory": "batch*heads*n*d + batch*heads*n",
+        "bytes": "batch*heads*n*d + batch*heads*n",
+    },
     supports=_supports,
 )
 def nystrom(problem: AttentionProblem) -> Callable[[AttentionInputs], Tensor]:

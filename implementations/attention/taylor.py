@@ -44,7 +44,7 @@ def taylor_kernel(queries: Tensor, keys: Tensor) -> Tensor:
     laws={
         "time": "batch*heads*n*d^3",
         "memory": "batch*heads*n*d + batch*heads*d^3",
-        "bytes": "batch*heads*n*d^3",
+        "bytes": "batch*heads*n*d^3 + batch*heads*n*d^2",
     },
     supports=takes("padding"),
 )
