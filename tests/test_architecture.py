@@ -24,6 +24,15 @@ NO_TORCH = [
     "harness.complexity",
     "harness.report",
     "harness.cli",
+    "harness.gate.compare",
+    "harness.gate.sources",
+    "harness.gate.delivery",
+    "harness.gate.session",
+    "harness.export.formats",
+    "harness.commands.check",
+    "harness.commands.baseline",
+    "harness.commands.export",
+    "harness.pytest_plugin",
 ]
 
 #: package or module -> what it must never import
@@ -31,6 +40,8 @@ FORBIDDEN = {
     "implementations": ["harness"],
     "harness/complexity": ["torch", "implementations", "harness.runner", "harness.report", "harness.store"],
     "harness/report": ["torch", "implementations", "harness.runner", "harness.executor", "harness.devices"],
+    "harness/export": ["torch", "implementations", "harness.runner", "harness.executor", "harness.devices"],
+    "harness/gate": ["harness.cli", "harness.commands", "harness.runner"],
     "harness/store.py": ["torch", "implementations", "harness.runner"],
     "harness/types.py": ["torch", "implementations", "harness."],
     "harness/devices": [

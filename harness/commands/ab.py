@@ -12,7 +12,7 @@ from statistics import median
 
 from rich.console import Console
 
-from harness.commands.choice import Choice, load_plugins
+from harness.commands.choice import Choice
 from harness.gate.builds import Build, build
 from harness.gate.busy import refuse_if_busy
 from harness.gate.delivery import Outputs
@@ -69,7 +69,7 @@ def _choice(request: AbRequest) -> Choice:
     )  # fmt: skip
     if not files:
         return choice
-    names = set(load_plugins([Path(str(request.head))])) or _registered(Path(str(request.head)))
+    names = _registered(Path(str(request.head)))
     kept = tuple(name for name in choice.suite.implementations if name in names)
     return replace(choice, suite=replace(choice.suite, implementations=kept))
 
