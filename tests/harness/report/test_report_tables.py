@@ -245,3 +245,12 @@ def test_a_column_has_one_unit() -> None:
     scale = units.scale_for([1e-5, 2e-3, 0.4], "s")
     assert scale.head("time") == "time (ms)"
     assert [scale.show(v) for v in (1e-5, 2e-3, 0.4)] == ["0.01000", "2.000", "400.0"]
+
+
+def test_the_figure_of_a_row_over_the_floor_needs_no_row_of_the_floor() -> None:
+    def alone(result: Result) -> Result:
+        return replace(result, metrics={**result.metrics, "error_over_floor": Measurement(0.25, "1")})
+
+    kept = [row for row in synthetic.rows(fail=False) if row.case.implementation == "linear_elu"]
+    (row,) = accuracy.error_rows(arrange(synthetic.description(), map(alone, kept)))
+    assert {cell.floor for cell in row.cells if cell} == {0.25}
