@@ -111,13 +111,13 @@ def found(request: pytest.FixtureRequest) -> Iterator[Found]:
     """Filled by the cases; printed as ratios at the end, where both sides were timed."""
     times: Found = {}
     yield times
-    timed = {peer: sides for peer, sides in times.items() if len(sides) == 2}
-    reporter: Any = request.config.pluginmanager.getplugin("terminalreporter")
-    for peer, sides in timed.items():
-        ratio, wanted = sides["theirs"] / sides["ours"], COMPARISONS[peer].wanted
-        reporter.write_line(
-            f"\n{COMPARISONS[peer].ours} beside {peer}: {ratio:.1f} × faster (wanted: {wanted:g} ×)"
-        )
+    plugin: Any = request.config.pluginmanager.getplugin
+    with plugin("capturemanager").global_and_fixture_disabled():
+        for peer, sides in times.items():
+            if len(sides) == 2:
+                known, ratio = COMPARISONS[peer], sides["theirs"] / sides["ours"]
+                words = f"{known.ours} beside {peer}: {ratio:.1f} × faster (wanted: {known.wanted:g} ×)"
+                plugin("terminalreporter").write_line("\n" + words)
 
 
 def problem_of(comparison: Comparison) -> AttentionProblem:
