@@ -120,9 +120,11 @@ def _split(records: Records, family: CertifiedFamily) -> Split | None:
     axes = [records.run.variables[variable] for variable in terms[0].polynomial.variables]
     rows = [row for row in _rows(records, family, axes) if measured(row, metric)]
     sizes = [tuple(int(row.case.problem[axis] or 0) for axis in axes) for row in rows]
-    table = np.array([[term.value(at) for term in terms] for at in sizes]).reshape(len(rows), len(terms))
-    if len(set(sizes)) < len(terms) + SPARE or np.linalg.matrix_rank(table / table.max(axis=0)) < len(terms):
+    if not _apart(terms, sizes):  # at one width softmax's n² cannot be told from that of the products
+        terms = [term for term in terms if term.work]
+    if len(set(sizes)) < len(terms) + SPARE or not _apart(terms, sizes):
         return None
+    table = _table(terms, sizes)
     samples = [_samples(row, metric) for row in rows]
     fit = infer_terms(table, samples, kind_of(metric))
     largest = max(sizes, key=lambda at: at[1:])
@@ -139,6 +141,17 @@ def _split(records: Records, family: CertifiedFamily) -> Split | None:
         measured=_bounds(_balance(terms, _drawn(fit, len(terms)), largest)),
         scatter=fit.scatter,
     )
+
+
+def _table(terms: Sequence[_Term], sizes: Sequence[Sizes]) -> Draws:
+    """(problems, terms): the counted terms of each problem."""
+    return np.array([[term.value(at) for term in terms] for at in sizes]).reshape(len(sizes), len(terms))
+
+
+def _apart(terms: Sequence[_Term], sizes: Sequence[Sizes]) -> bool:
+    """Whether the problems tell the terms apart."""
+    table = _table(terms, sizes)
+    return bool(sizes) and np.linalg.matrix_rank(table / table.max(axis=0)) == len(terms)
 
 
 def _terms(family: CertifiedFamily) -> list[_Term]:

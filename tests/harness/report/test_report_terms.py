@@ -78,12 +78,22 @@ def test_coefficients_and_balance_are_found_again(exp: float) -> None:
 
 def test_without_what_it_takes_there_is_no_split() -> None:
     sizes = [64, 128, 256, 512, 1024, 2048]
-    assert not found(sizes, [64])  # n² of keys and of exponentials cannot be told apart at one width
+    assert not found([], [])
     assert not found([64, 128], [64, 128])  # fewer problems than terms and some to spare
     assert not found(sizes, [64, 128], certificates=FAMILY.certificates[1:])  # no FLOPs are certified
     single = certificate("flops", {(1, 2, 0): 24})
     assert not found(sizes, [64, 128], certificates=(single,))
     assert not found(sizes, [64, 128], case=case(64, 64, "another"))
+
+
+def test_at_one_width_softmax_counts_with_the_keys() -> None:
+    (split,) = found([64, 128, 256, 512, 1024, 2048], [128])
+    assert len(split.parts) == 2
+    low, _, high = split.measured
+    truth = WEIGHTS * 24 * 128 * 128 / (KEYS * 4 * 128 + EXP * 2)
+    assert low is not None
+    assert high is not None
+    assert low <= truth <= high
 
 
 def test_the_table_says_it() -> None:
