@@ -102,6 +102,7 @@ def worktree(ref: str, repository: Path = CHECKOUT) -> Iterator[Path]:
         raise NotComparable(
             f"{ref}: git knows no such commit here; fetch it, or name a plugin file ending in .py"
         )
+    git(repository, "worktree", "prune")  # what a killed run left of its own, once its folder is gone
     with tempfile.TemporaryDirectory(prefix="attnbench-") as scratch:
         root = Path(scratch) / "build"
         if git(repository, "worktree", "add", "--detach", "--quiet", str(root), commit) is None:
