@@ -101,7 +101,7 @@ def _content(records: Records, sources: Sequence[Source]) -> Mapping[str, Any]:
     return {
         "answer": headline.answer(records, growth, choices, errors),
         "growth": sections.complexity(records, growth, ("time", "peak memory")),
-        "counts": sections.complexity(records, growth, ("FLOPs", "bytes")),
+        "counts": sections.complexity(records, growth, ("FLOPs", "bytes", "depth")),
         "traffic": traffic.table(records),
         "growth_left_out": (*growth.terms, *growth.left_out),
         "growth_checked": " ".join(filter(None, dict.fromkeys(checked(s.records) for s in sources))),
