@@ -17,8 +17,9 @@ from harness.types import Case, DeviceInfo, Environment, Measurement, Result, Ru
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 BENCH = Path(sys.executable).with_name("bench")
-#: The others run in test_cli.py, and `bench inspect`, which compiles for minutes, in test_cli_inspect.py.
-ELSEWHERE = {"inspect", "list", "info"}
+#: The others run in test_cli.py; `bench inspect`, which compiles for minutes, in test_cli_inspect.py; and the
+#: gate, which needs a repository and a baseline, in gate/.
+ELSEWHERE = {"inspect", "list", "info", "ab", "check"}
 LINES = [
     line for line in re.findall(r"^(bench .*?) +#", README, flags=re.M) if line.split()[1] not in ELSEWHERE
 ]
@@ -26,16 +27,15 @@ LINES = [
 LITTLE = {
     "run": ["--only", "uniform", "--set", "seq_len=32", "--set", "dtype=float32"],
     "count": ["--only", "uniform", "--set", "dtype=float32"],
+    "verify": ["--only", "*its sum is 1*"],
 }
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """A folder with the suites, and with a run named RUN."""
-    (tmp_path / "suites").symlink_to(ROOT / "suites")
-    folder = RunFolder(tmp_path / "results" / "RUN")
+def write_run(path: Path) -> None:
+    """Two sizes of one implementation."""
+    folder = RunFolder(path)
     environment = Environment(DeviceInfo("cpu", "a CPU"), {}, {}, None, None)
-    suite = {"name": "RUN", "axes": {"seq_len": [8, 16]}}
+    suite = {"name": path.name, "axes": {"seq_len": [8, 16]}}
     folder.write_run(
         Run(SCHEMA_VERSION, suite, "How?", "attention", {"n": "seq_len"}, "a multiply-add is 2", "cpu",
             "2026-01-01T00:00:00+00:00", "bench run", environment, ())
@@ -43,11 +43,19 @@ def place(tmp_path: Path) -> Path:
     for n in (8, 16):
         case = Case("naive", "attention", "cpu", {"seq_len": n, "heads": 1, "head_dim": 8, "batch": 1})
         folder.append(Result(case, Status.OK, metrics={"cpu_time": Measurement(n * n * 1e-6, "s")}))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with the suites, and with the runs that the README names."""
+    (tmp_path / "suites").symlink_to(ROOT / "suites")
+    for name in ("RUN", "A", "B"):
+        write_run(tmp_path / "results" / name)
     return tmp_path
 
 
 def test_the_readme_shows_the_commands() -> None:
-    assert {line.split()[1] for line in LINES} == {"run", "report", "table", "count"}
+    assert {line.split()[1] for line in LINES} == {"run", "report", "table", "count", "verify"}
 
 
 @pytest.mark.parametrize("line", LINES)
