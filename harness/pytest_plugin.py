@@ -62,7 +62,8 @@ class SuiteModule(pytest.Module):
         for group in suite.groups(device):
             for case in group.cases:
                 axes = ",".join(f"{axis}={case.problem[axis]}" for axis in suite.axes if axis in case.problem)
-                cases[f"{case.implementation}-{axes}"] = case
+                name = f"{case.implementation}-{axes}"
+                cases[case.key if name in cases else name] = case  # other operations have other axes
         module = types.ModuleType(self.path.stem)
         module.__file__ = str(self.path)
         test = _test(cases, device, suite.operation.name)

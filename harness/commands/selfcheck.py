@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from harness.devices.select import resolve
@@ -19,6 +18,9 @@ from harness.gate.busy import refuse_if_busy
 from harness.gate.findings import PASS, REGRESSION, UNDECIDED
 from harness.gate.rates import Row
 from harness.gate.selfcheck import FULL, QUICK, SelfCheck, Size, self_check
+
+
+HEADS = ("slower", "same", "undecided", "quads", "to a verdict", "measured", "detects")
 
 
 def check_self(
@@ -55,12 +57,10 @@ def _facts(load: tuple[str, ...], seconds: float, found: SelfCheck) -> list[str]
 
 
 def _show(found: SelfCheck, console: Console) -> None:
-    table = Table(box=None)
-    for head in ("kind", "slower", "same", "undecided", "quads", "to a verdict", "measured", "detects"):
-        table.add_column(head, no_wrap=True)
     for one in found.rows:
-        table.add_row(*cells(one))
-    console.print(table)
+        kind, *values = cells(one)
+        words = "; ".join(f"{head} {value}" for head, value in zip(HEADS, values, strict=True))
+        console.print(Text.assemble((kind, "bold"), f": {words}"), soft_wrap=True)
     for name, track in found.kernels.items():
         smallest = "unknown" if track.detectable is None else f"{track.detectable:.1%}"
         time_of_one = quantity(track.medians[0], "s") if track.medians else "unknown"
@@ -77,7 +77,7 @@ def _show(found: SelfCheck, console: Console) -> None:
 
 
 def cells(one: Row) -> tuple[str, ...]:
-    """A row of the table."""
+    """What is said of a kind: its name, then a value for each of `HEADS`."""
     smallest = "–" if one.detectable is None else f"{one.detectable:.1%}"
     return (
         one.kind, str(one.slower), str(one.same), str(one.undecided), f"{one.quads:g}",
