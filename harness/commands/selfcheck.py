@@ -19,7 +19,6 @@ from harness.gate.findings import PASS, REGRESSION, UNDECIDED
 from harness.gate.rates import Row
 from harness.gate.selfcheck import FULL, QUICK, SelfCheck, Size, self_check
 
-
 HEADS = ("slower", "same", "undecided", "quads", "to a verdict", "measured", "detects")
 
 
