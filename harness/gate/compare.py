@@ -109,8 +109,9 @@ def case_findings(before: Record | None, after: Record | None) -> Iterator[Findi
     elif Status.OK in (before.status, after.status) and before.status is not after.status:
         yield _turned(before, after)
     elif after.status is Status.OK:
+        flags = tuple(_flags(before, after))
         for finding in quantities(before, after):
-            yield replace(finding, flags=(*finding.flags, *_flags(before, after)))
+            yield replace(finding, flags=flags) if flags else finding
     else:
         yield _still(before, after)
 

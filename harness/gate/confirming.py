@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.gate.compare import OTHER_KERNEL
-from harness.gate.findings import Finding, Judgement, Verdict
-from harness.gate.quads import Decision
+from harness.gate.findings import Decision, Finding, Judgement, Verdict
 
 #: Fresh paired runs of a breach.
 RUNS = 3

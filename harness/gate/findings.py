@@ -24,6 +24,15 @@ class Verdict(StrEnum):
     SAME = "same"
 
 
+class Decision(StrEnum):
+    """What the quads so far say of B against A."""
+
+    SLOWER = "slower"
+    FASTER = "faster"
+    SAME = "same"
+    UNDECIDED = "undecided"
+
+
 SEVERITY = {verdict: rank for rank, verdict in enumerate(Verdict)}
 
 PASS, REGRESSION, UNREADABLE, FAILURE, NOT_COMPARABLE, UNDECIDED = range(6)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 from scipy.special import stdtrit
+
+from harness.gate.findings import Decision as Decision
 
 #: Numbers of quads at which a verdict may fall; each look spends an equal share of `ALPHA` (Bonferroni).
 LOOKS = (4, 6, 8, 12, 16, 24, 32, 40)
@@ -22,15 +23,6 @@ TRIM = 0.2
 SLOWER, SAME = math.log1p(0.01), math.log1p(0.04)
 #: The share of real changes that are to be found, where a smallest detectable change is stated.
 POWER = 0.95
-
-
-class Decision(StrEnum):
-    """What the quads so far say of B against A."""
-
-    SLOWER = "slower"
-    FASTER = "faster"
-    SAME = "same"
-    UNDECIDED = "undecided"
 
 
 @dataclass(frozen=True, slots=True)
