@@ -266,3 +266,17 @@ def test_a_thousand_cases_in_a_second_without_torch(tmp_path: Path) -> None:
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
     assert "1000 same" in done.stdout
     assert cpu < 3.0, f"{cpu:.2f} s of CPU, {time.monotonic() - started:.2f} s by the wall"
+
+
+def test_a_failing_run_is_still_stored(tmp_path: Path) -> None:
+    before = write(tmp_path / "before", rows())
+    after = write(
+        tmp_path / "after", changed(rows(), 0, lambda r: r.update(status="oom", reason="full", metrics={}))
+    )
+    kept = {path.name: path.read_bytes() for path in after.iterdir()}
+    bench("check", after, "--baseline", before, "--json", tmp_path / "found.json", expect=3)
+    assert json.loads((tmp_path / "found.json").read_text())["exit_code"] == 3
+    assert {path.name: path.read_bytes() for path in after.iterdir()} == kept
+    bench("baseline", "accept", after, "--reason", "it is known", "--into", tmp_path / "baselines")
+    found = bench("check", after, "--baseline", tmp_path / "baselines").stdout
+    assert "1 still-failed, 11 same" in found
