@@ -23,9 +23,7 @@ RATIO = 2.0
 COMPUTED_ROUNDINGS = 32.0
 
 #: Prefix of the quantities -> what they are about.
-JUDGED = {"": "output"} | {
-    f"grad_{name}_": f"gradient by {name}" for name in ("q", "k", "v", "x", "weights")
-}
+JUDGED = {"": "output"} | {f"grad_{name}_": f"gradient by {name}" for name in ("q", "k", "v", "x", "weights")}
 
 
 def _quantities() -> dict[str, Quantity]:
