@@ -67,7 +67,7 @@ def show(judgement: Judgement, console: Console, everything: bool) -> None:
         console.print(table)
         console.print(Text(f" {words}"), soft_wrap=True)
     for label, lines in (
-        ("not comparable", judgement.refusals), ("expired", judgement.expired), ("note", judgement.warnings),
+        ("not comparable", judgement.refusals), ("expired", judgement.expired), ("note", judgement.notes),
         ("next", judgement.advice),
     ):  # fmt: skip
         for line in lines:

@@ -24,6 +24,10 @@ class Verdict(StrEnum):
     SAME = "same"
 
 
+#: What is left out where only changes are shown.
+QUIET = frozenset({Verdict.SAME, Verdict.STILL_FAILED})
+
+
 class Decision(StrEnum):
     """What the quads so far say of B against A."""
 
@@ -111,6 +115,21 @@ class Judgement:
     def ordered(self) -> tuple[Finding, ...]:
         """The findings, the most severe first."""
         return tuple(sorted(self.findings, key=lambda finding: (*finding.severity, finding.case)))
+
+    @property
+    def changed(self) -> tuple[Finding, ...]:
+        """What a reader must see, the most severe first."""
+        return tuple(finding for finding in self.ordered if finding.verdict not in QUIET)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know: the warnings, and how much of what stayed the same is in doubt."""
+        doubted = [one for one in self.findings if one.verdict in QUIET and one.flags]
+        kinds = Counter(flag.partition(":")[0] for one in doubted for flag in one.flags)
+        if not doubted:
+            return self.warnings
+        seen = ", ".join(f"{kind} ({count})" for kind, count in kinds.most_common())
+        return (*self.warnings, f"in doubt among what stayed the same: {seen}; --all shows which")
 
     @property
     def counts(self) -> Mapping[str, int]:

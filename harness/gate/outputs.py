@@ -15,7 +15,6 @@ from harness.gate.findings import UNDECIDED, Finding, Judgement, Verdict
 MOST_BYTES = 64 * 1024
 _LEFT_OUT = "\n_{} more lines are left out; the JSON has every finding._\n"
 _FAILING = frozenset({Verdict.NEWLY_FAILED, Verdict.MISSING, Verdict.SLOWER, Verdict.INCOMPARABLE})
-QUIET = frozenset({Verdict.SAME, Verdict.STILL_FAILED})
 #: What XML 1.0 cannot hold.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -105,18 +104,17 @@ def as_markdown(judgement: Judgement, fail_on_undecided: bool, most: int = MOST_
     title = "passed" if codes == (0,) else f"failed (exit {codes[0]})"
     lines = [f"### Performance gate {title}", "", f"{counts}. Baseline: {_md(judgement.baseline)}.", ""]
     for label, words in (
-        ("Refused", judgement.refusals), ("Expired", judgement.expired), ("Note", judgement.warnings),
+        ("Refused", judgement.refusals), ("Expired", judgement.expired), ("Note", judgement.notes),
         ("Next", judgement.advice),
     ):  # fmt: skip
         lines += [f"- **{label}:** {_md(text)}" for text in words]
-    shown = [finding for finding in judgement.ordered if finding.verdict not in QUIET or finding.flags]
-    if shown:
+    if judgement.changed:
         lines += [
             "",
             "| verdict | case | quantity | what | smallest change it detects |",
             "|---|---|---|---|---|",
         ]
-        lines += [_row(finding) for finding in shown]
+        lines += [_row(finding) for finding in judgement.changed]
     return _fitted(lines, most)
 
 
@@ -153,16 +151,14 @@ def _fitted(lines: list[str], most: int) -> str:
 
 def rows(judgement: Judgement, everything: bool) -> Iterator[tuple[str, ...]]:
     """Rows of the terminal's table: verdict, case, quantity, change, before, after, smallest, words."""
-    for finding in judgement.ordered:
-        if everything or finding.verdict not in QUIET or finding.flags:
-            change = "–" if finding.change is None else f"{finding.change:+.1%}"
-            sides = (_shown(finding.before, finding.unit), _shown(finding.after, finding.unit))
-            ratio = _ratio(finding)
-            flags = "".join(f"; {flag}" for flag in finding.flags)
-            yield (
-                str(finding.verdict), finding.case, finding.metric, change, *sides, ratio, smallest(finding),
-                finding.words + flags,
-            )  # fmt: skip
+    for finding in judgement.ordered if everything else judgement.changed:
+        change = "–" if finding.change is None else f"{finding.change:+.1%}"
+        sides = (_shown(finding.before, finding.unit), _shown(finding.after, finding.unit))
+        flags = "".join(f"; {flag}" for flag in finding.flags)
+        yield (
+            str(finding.verdict), finding.case, finding.metric, change, *sides, _ratio(finding),
+            smallest(finding), finding.words + flags,
+        )  # fmt: skip
 
 
 def _shown(value: float | None, unit: str) -> str:

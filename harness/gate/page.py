@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.format import quantity
 from harness.gate.findings import Finding, Judgement, Verdict
-from harness.gate.outputs import QUIET, smallest
+from harness.gate.outputs import smallest
 from harness.report.grid import DASH, Cell, Grid, columns
 
 HEAD = ("verdict", "case", "quantity", "change", "before", "after", "smallest change it detects", "what")
@@ -16,7 +16,6 @@ _KINDS = {
 
 def regressions(judgement: Judgement) -> tuple[Grid, ...]:
     """What changed, the worst first; and what a reader must know of the comparison."""
-    shown = [finding for finding in judgement.ordered if finding.verdict not in QUIET or finding.flags]
     counts = (
         ", ".join(f"{count} {verdict}" for verdict, count in judgement.counts.items()) or "nothing compared"
     )
@@ -24,13 +23,15 @@ def regressions(judgement: Judgement) -> tuple[Grid, ...]:
     changed = Grid(
         caption,
         HEAD,
-        tuple(_row(finding) for finding in shown),
+        tuple(_row(finding) for finding in judgement.changed),
         numeric=columns(HEAD, "change", "before", "after", "smallest change it detects"),
+        key="regressions-table",
+        picks=columns(HEAD, "verdict", "quantity"),
     )
     said = (
         *(("not comparable", words) for words in judgement.refusals),
         *(("expired", words) for words in judgement.expired),
-        *(("note", words) for words in judgement.warnings),
+        *(("note", words) for words in judgement.notes),
     )
     notes = Grid("Of this comparison", ("kind", "what"), tuple(said))
     return tuple(grid for grid in (notes, changed) if grid.rows) or (changed,)

@@ -27,7 +27,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P")
 WIDTH, LABEL_WIDTH, LEFT, TOP, BOTTOM = 640.0, 118.0, 66.0, 16.0, 42.0
 PLOT_HEIGHT, LABEL_GAP = 330.0, 14.0
 #: Letters of a name for which there is room beside the plot; a run's label is shorter by far.
-MOST_LETTERS = 16
+MOST_LETTERS = 14
 #: Width of the plot itself, in points.
 ACROSS = WIDTH - LEFT - LABEL_WIDTH
 

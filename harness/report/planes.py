@@ -135,7 +135,10 @@ def _pareto_words(memory: bool) -> str:
     best = "The line joins those that nothing beats in both; lower left is better"
     if memory:
         return f"{best}. Hollow: approximations, which compute something else and are not on the line."
-    return f"{best}. Hollow: approximations; above the dotted line they are worse than the mean of V."
+    return (
+        f"{best}; {FLOOR} stands for itself and is not on it. Hollow: approximations; above the dotted line "
+        "they are worse than the mean of V."
+    )
 
 
 def _densest(records: Records, facet: Facet, x: str, y: str) -> tuple[list[Result], float | None]:

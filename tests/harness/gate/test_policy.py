@@ -16,6 +16,7 @@ from harness.gate import outputs
 from harness.gate.compare import judge
 from harness.gate.confirming import Outcome, settled, suspects
 from harness.gate.findings import Finding, Judgement, Verdict
+from harness.gate.page import regressions
 from harness.gate.quads import Decision
 from harness.gate.quarantine import read_quarantine
 from harness.gate.reading import run_side
@@ -257,3 +258,21 @@ def test_files_are_written(tmp_path: Path) -> None:
     assert "Regressions" in (tmp_path / "page.html").read_text()
     assert "### Performance gate passed" in (tmp_path / "m.md").read_text()
     assert "against" in done.stdout
+
+
+def test_doubts_of_what_stayed_the_same_are_counted_not_listed() -> None:
+    """Else they bury the few rows that changed."""
+    same = [
+        Finding(f"case {n}", "time", Verdict.SAME, words="same", flags=("drift: +9%",)) for n in range(50)
+    ]
+    slower = Finding("the slow one", "time", Verdict.SLOWER, words="slower", flags=("drift: +9%",))
+    judgement = Judgement("run", "baseline", (*same, slower))
+    (notes, table) = regressions(judgement)
+    assert [row[1] for row in table.rows] == ["the slow one"]
+    assert "drift (50)" in str(notes.rows)
+    text = outputs.as_markdown(judgement, False)
+    assert "the slow one" in text
+    assert "case 7" not in text
+    assert "drift (50)" in text
+    assert len(list(outputs.rows(judgement, everything=False))) == 1
+    assert len(list(outputs.rows(judgement, everything=True))) == 51
