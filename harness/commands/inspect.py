@@ -46,6 +46,8 @@ def inspect_kernels(
     os.environ.pop("TRITON_INTERPRET", None)  # interpreted kernels cannot be compiled
     chosen = targets or TARGETS
     before = [code for code in (_read(baseline) if baseline else []) if code.target in chosen]
+    if baseline and (unknown := set(targets) - {code.target for code in before}):
+        raise NotComparable(f"--baseline {baseline}: has nothing for {min(unknown)}; write one with --save")
     found = _inspect(chosen, only, plugins)
     codes = [code for code in found if isinstance(code, MachineCode)]
     if as_json:
@@ -56,7 +58,7 @@ def inspect_kernels(
         save.parent.mkdir(parents=True, exist_ok=True)
         save.write_bytes(_CODES.dump_json(codes, indent=1) + b"\n")
     if baseline:
-        _gate(compare(before, codes), console)
+        _gate(compare(before, found, some=bool(only)), console)
 
 
 def _inspect(

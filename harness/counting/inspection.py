@@ -119,19 +119,37 @@ def _builds(implementation: Implementation, target: str) -> Iterable[KernelBuild
     return builds(capability(target)) if builds else ()
 
 
-def compare(before: Iterable[MachineCode], after: Iterable[MachineCode]) -> list[Comparison]:
-    """Every kernel of either side. One that is new or gone is a change, not a failure."""
+def compare(
+    before: Iterable[MachineCode], after: Iterable[MachineCode | Refused], *, some: bool = False
+) -> list[Comparison]:
+    """Every kernel of either side; with `some`, only those of `after`, which are not all that there are.
+
+    One that is new or gone is a change, not a failure; one that the compiler took before and refuses now is.
+    """
     old = {(code.kernel, code.target): code for code in before}
     new = {(code.kernel, code.target): code for code in after}
-    return [_compare(*key, old.get(key), new.get(key)) for key in dict.fromkeys([*old, *new])]
+    versions = {code.triton for code in old.values()}
+    strange = {code.triton for code in new.values() if isinstance(code, MachineCode)} - versions
+    if versions and strange:
+        words = f"compiled by Triton {min(versions)} and {min(strange)}"
+        return [Comparison(*key, changes=(words,), comparable=False) for key in new]
+    return [
+        _compare(*key, old.get(key), new.get(key)) for key in (new if some else dict.fromkeys([*old, *new]))
+    ]
 
 
-def _compare(kernel: str, target: str, before: MachineCode | None, after: MachineCode | None) -> Comparison:
+def _compare(
+    kernel: str, target: str, before: MachineCode | None, after: MachineCode | Refused | None
+) -> Comparison:
+    if isinstance(after, Refused):
+        words = (f"the compiler refuses it: {after.reason}",)
+        return (
+            Comparison(kernel, target, failures=words)
+            if before
+            else Comparison(kernel, target, changes=words)
+        )
     if before is None or after is None:
         return Comparison(kernel, target, changes=("new kernel" if before is None else "kernel is gone",))
-    if before.triton != after.triton:
-        words = f"compiled by Triton {before.triton} and {after.triton}"
-        return Comparison(kernel, target, changes=(words,), comparable=False)
     return Comparison(kernel, target, tuple(_failures(before, after)), tuple(_changes(before, after)))
 
 

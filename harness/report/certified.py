@@ -157,9 +157,13 @@ def _axes(sweep: Sweep, certificate: Certificate) -> dict[str, str]:
 def _speaks_of(found: Certified, family: CertifiedFamily, sweep: Sweep) -> bool:
     """Its variables hold the swept axis, and everything else is as in the sweep's rows."""
     free = {*found.axes.values(), *found.pinned, "seed"}
-    free |= {axis for axis, leader in FOLLOWERS.items() if leader in free}
     counted = family.case.problem
     rows = [result.case.problem for result in sweep.results]
+    for axis, leader in FOLLOWERS.items():
+        if axis in counted and leader in free and counted[axis] == counted.get(leader):
+            free.add(axis)
+            if any(row.get(axis) != row.get(leader) for row in rows):
+                return False  # the rows hold what the count let grow, or share what it did not
     return sweep.axis in found.axes.values() and all(
         row.get(axis) == value for row in rows for axis, value in counted.items() if axis not in free
     )

@@ -10,6 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
+
+from harness.counting.inspection import Refused, compare
+from harness.counting.machine_code import MachineCode
 
 BENCH = Path(sys.executable).with_name("bench")
 
@@ -92,6 +96,29 @@ def test_a_change_is_shown_and_passes(here: Path) -> None:
 
 def test_another_triton_is_not_comparable(here: Path) -> None:
     assert "not comparable" in inspect(here, "--baseline", edited(here, triton="1.0"), expect=4)
+
+
+def test_another_triton_is_not_comparable_whatever_the_kernels_are_called(here: Path) -> None:
+    assert "not comparable" in inspect(here, "--baseline", edited(here, triton="1.0", kernel="x"), expect=4)
+
+
+def test_kernels_that_were_not_asked_for_are_not_gone(here: Path) -> None:
+    (record,) = json.loads((here / "base.json").read_text())
+    (here / "all.json").write_text(json.dumps([record, record | {"kernel": "another"}]))
+    assert "gone" not in inspect(here, "--baseline", "all.json")
+
+
+def test_a_target_that_the_baseline_lacks_is_not_comparable(here: Path) -> None:
+    assert "nothing for sm_80" in inspect(here, "--baseline", edited(here, target="sm_90"), expect=4)
+
+
+def test_a_kernel_that_the_compiler_now_refuses_fails(here: Path) -> None:
+    (before,) = TypeAdapter(list[MachineCode]).validate_json((here / "base.json").read_bytes())
+    refused = Refused(before.kernel, before.target, "shapes must be powers of two")
+    (found,) = compare([before], [refused])
+    assert found.failures == ("the compiler refuses it: shapes must be powers of two",)
+    (new,) = compare([], [refused])
+    assert not new.failures
 
 
 def test_no_baseline_and_no_such_thing(here: Path) -> None:

@@ -135,6 +135,18 @@ def test_a_certificate_of_another_setting_is_not_used() -> None:
     assert not row.polynomial
 
 
+@pytest.mark.parametrize("axis", ["kv_len", "kv_heads"])
+def test_a_certificate_of_keys_that_follow_does_not_speak_of_rows_where_they_do_not(axis: str) -> None:
+    """Keys of a fixed length, or heads that share theirs, cost otherwise than those that were counted."""
+    own = family("naive", rows(), certificate("bytes", n2=2), pinned="heads")
+    own = replace(own, case=replace(own.case, problem={**own.case.problem, "kv_heads": 1}))
+    apart = [replace(row, case=replace(row.case, problem={**row.case.problem, axis: 1})) for row in rows()]
+    found = complexity_table(synthetic.description(CARDS), apart, [own]).rows
+    assert not any(row.polynomial for row in found)
+    row = table(own)["naive", "bytes"]
+    assert row.polynomial == "2n²"
+
+
 def test_counts_of_one_head_are_multiplied() -> None:
     heads = int(str(rows()[0].case.problem["heads"]))
     assert heads > 1
