@@ -52,7 +52,7 @@ class PlainSums:
         else:
             weights = self.kernel(rows(queries), keys)
             weights = weights if present is None else weights * present.mT
-        weights.view(*queries.shape[:3], keys.shape[1]).tril_()
+        weights = _tril(weights, queries.shape[1])
         numerator, denominator = torch.bmm(weights, values), weights.sum(-1, keepdim=True)
         if self.known is not None:
             S, z = self.known
@@ -70,6 +70,15 @@ class PlainSums:
         else:
             S, z = self.known
             self.known = torch.baddbmm(S, phi_k.mT, values), z + phi_k.sum(-2, keepdim=True).mT
+
+
+def _tril(weights: Tensor, group: int) -> Tensor:
+    """Every query's pairs up to its own key: (heads, group · length, length).
+
+    In the same storage where no gradient is wanted: autograd copies what is written through a view.
+    """
+    of_group = weights.unflatten(1, (group, -1))
+    return (of_group.tril() if torch.is_grad_enabled() else of_group.tril_()).flatten(1, 2)
 
 
 def _dot(phi_q: Tensor, z: Tensor) -> Tensor:
@@ -155,15 +164,18 @@ def _read(a: Tensor, known: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tens
 
 
 def _exp(logs: Tensor) -> tuple[Tensor, Tensor]:
-    """exp relative to each row's maximum, in place, and those maxima (..., length, 1)."""
+    """exp relative to each row's maximum, and those maxima (..., length, 1).
+
+    In the same storage where no gradient is wanted: autograd copies what is written through a view.
+    """
     largest = logs.detach().amax(-1, keepdim=True)
-    return logs.sub_(largest).exp_(), largest
+    return (logs - largest if torch.is_grad_enabled() else logs.sub_(largest)).exp_(), largest
 
 
 def _within(a: Tensor, lk: Tensor, values: Tensor, present: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Numerator, denominator and log-scale of the keys of one chunk, each row seeing those up to it.
 
-    a (heads, group · chunk, features), lk (heads, chunk, features); both are overwritten
+    a (heads, group · chunk, features), lk (heads, chunk, features); both may be overwritten
     """
     group = a.shape[1] // lk.shape[1]
     (phi_q, row), (phi_k, key) = _exp(a), _exp(lk)
