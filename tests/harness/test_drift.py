@@ -27,7 +27,8 @@ def seconds(executor: WorkerExecutor, **axes: Scalar) -> float:
 
 
 def test_the_same_case_first_middle_and_last_agrees(executor: WorkerExecutor) -> None:
-    """Within 10 % of CPU time. A machine that is busy enough to fool CPU time gets five attempts."""
+    """Within 10 % of CPU time. A machine that is busy enough to fool CPU time gets more attempts: what an
+    allocator did would fail them all."""
 
     def spread() -> float:
         times = [seconds(executor, seq_len=256)]
@@ -36,4 +37,4 @@ def test_the_same_case_first_middle_and_last_agrees(executor: WorkerExecutor) ->
             times.append(seconds(executor, seq_len=256))
         return max(times) / min(times) - 1
 
-    assert any(spread() < 0.1 for _ in range(5))
+    assert any(spread() < 0.1 for _ in range(20))
