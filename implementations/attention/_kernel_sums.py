@@ -77,7 +77,7 @@ def _tril(weights: Tensor, group: int) -> Tensor:
 
     In the same storage where no gradient is wanted: autograd copies what is written through a view.
     """
-    of_group = weights.unflatten(1, (group, -1))
+    of_group = weights.view(weights.shape[0], group, -1, weights.shape[-1])
     return (of_group.tril() if torch.is_grad_enabled() else of_group.tril_()).flatten(1, 2)
 
 
