@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -193,8 +195,15 @@ def info(device: DeviceOption = "auto") -> None:
 gates.register(app)
 
 
+def _terminated(number: int, frame: object) -> None:
+    """Leave through every `finally`: worktrees and workers go."""
+    sys.exit(128 + number)
+
+
 def main(arguments: list[str] | None = None) -> Any:
     """Entry point: a BenchError is one line on standard error and its exit code."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _terminated)
     try:
         app(args=arguments, prog_name="bench")
     except BenchError as error:

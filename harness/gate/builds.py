@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -9,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import psutil
 
 import harness
 from harness import protocol
@@ -19,6 +23,8 @@ from harness.types import BenchError, Case, Result
 assert harness.__file__ is not None
 CHECKOUT = Path(harness.__file__).resolve().parents[1]
 CONTROL = Path(__file__).with_name("control_kernel.py")
+#: Folders of worktrees begin with this and the process that made them.
+OURS = "attnbench-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +108,8 @@ def worktree(ref: str, repository: Path = CHECKOUT) -> Iterator[Path]:
         raise NotComparable(
             f"{ref}: git knows no such commit here; fetch it, or name a plugin file ending in .py"
         )
-    git(repository, "worktree", "prune")  # what a killed run left of its own, once its folder is gone
-    with tempfile.TemporaryDirectory(prefix="attnbench-") as scratch:
+    _remove_left(repository)
+    with tempfile.TemporaryDirectory(prefix=f"{OURS}{os.getpid()}-") as scratch:
         root = Path(scratch) / "build"
         if git(repository, "worktree", "add", "--detach", "--quiet", str(root), commit) is None:
             raise NotComparable(f"{ref}: git could not check it out in a worktree")
@@ -111,6 +117,16 @@ def worktree(ref: str, repository: Path = CHECKOUT) -> Iterator[Path]:
             yield root
         finally:
             git(repository, "worktree", "remove", "--force", str(root))
+
+
+def _remove_left(repository: Path) -> None:
+    """Remove the worktrees of runs that were killed: their folders name processes that are no more."""
+    for line in (git(repository, "worktree", "list", "--porcelain") or "").splitlines():
+        scratch = Path(line.removeprefix("worktree ")).parent
+        owner = scratch.name.removeprefix(OURS).partition("-")[0]
+        if scratch.name.startswith(OURS) and owner.isdigit() and not psutil.pid_exists(int(owner)):
+            shutil.rmtree(scratch, ignore_errors=True)
+    git(repository, "worktree", "prune")
 
 
 def git(repository: Path, *arguments: str) -> str | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -102,6 +104,45 @@ def test_a_worktree_goes_away_after_an_error(repository: Path) -> None:
     with pytest.raises(RuntimeError, match="midway"), worktree("HEAD", repository) as root:
         raise RuntimeError("midway")
     assert not root.exists()
+
+
+KILLED = """
+import os, pathlib, signal, sys
+from harness import cli
+from harness.gate.builds import worktree
+
+@cli.app.command()
+def hold(repository: pathlib.Path) -> None:
+    with worktree("HEAD", repository) as root:
+        print(root, flush=True)
+        os.kill(os.getpid(), int(os.environ["SIGNAL"]))
+
+cli.main(["hold", sys.argv[1]])
+"""
+
+
+def killed_with(repository: Path, number: int) -> tuple[Path, int]:
+    """The worktree of a command that a signal ended, and its exit code."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, repository], capture_output=True, text=True, check=False,
+        env={**os.environ, "SIGNAL": str(number), "PYTHONPATH": str(Path(__file__).parents[3])},
+    )  # fmt: skip
+    return Path(done.stdout.strip()), done.returncode
+
+
+def test_a_terminated_command_leaves_no_worktree(repository: Path) -> None:
+    root, code = killed_with(repository, signal.SIGTERM)
+    assert (root.parent.exists(), code) == (False, 128 + signal.SIGTERM)
+
+
+def test_what_a_killed_command_left_goes_with_the_next(repository: Path) -> None:
+    root, code = killed_with(repository, signal.SIGKILL)
+    assert (root.is_dir(), code) == (True, -signal.SIGKILL)
+    with worktree("HEAD", repository) as mine, worktree("HEAD~1", repository) as another:
+        assert not root.parent.exists()
+        assert mine.is_dir()  # of a living process: it stays
+        assert another.is_dir()
+    assert (git(repository, "worktree", "list") or "").count("\n") == 0
 
 
 @pytest.mark.parametrize("ref", ["no-such-branch", "--upload-pack=x", "HEAD~99"])
