@@ -6,11 +6,13 @@ import contextlib
 import os
 import random
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 
 from harness import protocol
 from harness.counting.eager import tensors_of
+from harness.devices.cpu import CpuTimer
 from harness.devices.device import Timer
 from harness.metrics.registry import metrics
 from harness.metrics.trial import Trial
@@ -20,11 +22,23 @@ from harness.worker import JUDGE, Worker
 SMALLEST, LARGEST = 64, 1 << 20
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A case kept warm.
+
+    fresh  bytes of new memory that its first call elsewhere takes, which is faulted in before it
+    """
+
+    trial: Trial
+    timer: Timer
+    fresh: int
+
+
 class HoldingWorker(Worker):
     """One build's cases, held with their timers."""
 
     def __init__(self, start: protocol.Start, answers: int) -> None:
-        self.held: dict[str, tuple[Trial, Timer]] = {}
+        self.held: dict[str, Held] = {}
         self.random = random.Random(os.getpid())
         self.padding: torch.Tensor | None = None
         super().__init__(start, answers)
@@ -41,7 +55,7 @@ class HoldingWorker(Worker):
     def hold(self, request: protocol.HoldRequest) -> None:
         """Judge, warm up, keep. Answers a row for each case, then Done."""
         if request.release:
-            self._release(*(trial for trial, _ in self.held.values()))
+            self._release(*(held.trial for held in self.held.values()))
             self.held = {}
         trials = [self._trial(case) for case in request.cases]
         self._set_up([trial for trial in trials if trial.alive])
@@ -64,26 +78,32 @@ class HoldingWorker(Worker):
                 "usable_threads": len(os.sched_getaffinity(0)),
             }
             trial.record(timing={**timer.describe(), **threads})
-            self.held[trial.case.key] = (trial, timer)
+            self.held[trial.case.key] = Held(trial, timer, self._fresh(trial, timer))
+
+    def _fresh(self, trial: Trial, timer: Timer) -> int:
+        """Bytes that a moved case faults in anew, where no call that is not timed comes before the sample."""
+        if not isinstance(timer, CpuTimer) or timer.hot:
+            return 0
+        return int(self.device.peak_memory(trial.call)["peak_memory"].value)
 
     def sample(self, request: protocol.SampleRequest) -> None:
         """Sample a held case; what it raises ends this process, as a crash would."""
-        trial, timer = self.held[request.key]
+        held = self.held[request.key]
         with undisturbed(request.turn if self.device.kind == "cpu" else None):
             if request.move:
-                self._move(trial)
-            found = timer.sample()
-        self.say(protocol.Sampled(found[timer.judged], found.get("wall_time")))
+                self._move(held)
+            found = held.timer.sample()
+        self.say(protocol.Sampled(found[held.timer.judged], found.get("wall_time")))
 
-    def _move(self, trial: Trial) -> None:
+    def _move(self, held: Held) -> None:
         """Other addresses and other pages: where tensors lie changes a CPU's time by several percent."""
         if self.device.kind == "cpu":
             room = self.random.randrange(SMALLEST, LARGEST, SMALLEST)
             self.padding = torch.empty(room, dtype=torch.uint8)
             self.device.release()
-            for tensor in tensors_of(trial.inputs):
+            for tensor in tensors_of(held.trial.inputs):
                 tensor.data = tensor.data.clone()
-            trial.call()
+            torch.empty(held.fresh, dtype=torch.uint8).fill_(0)
 
 
 @contextlib.contextmanager
