@@ -9,8 +9,8 @@ READY := $(VENV)/.ready
 run: install ## Measure suites/seq_scaling.yaml and write its page
 	$(BIN)/bench run suites/seq_scaling.yaml --report
 
-test: check browser ## Everything that CI runs
-	$(BIN)/python -m pytest
+test: check browser ## Everything that CI runs, in two processes
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 bench: install ## Time the implementations with pytest-benchmark; ARGS="-k causal" chooses
 	$(BIN)/python -m pytest benchmarks --benchmark-enable --benchmark-only --benchmark-columns=median,iqr,rounds $(ARGS)
