@@ -164,5 +164,5 @@ def divide(numerator: Tensor, denominator: Tensor, otherwise: Tensor | None = No
     """numerator / denominator (..., 1); where that is nothing, `otherwise` or 0, with finite gradients."""
     nothing = is_nothing(denominator)
     if otherwise is not None:
-        numerator = torch.where(nothing, otherwise, numerator)
+        numerator = numerator.addcmul(otherwise, nothing.to(otherwise.dtype))  # itself less than nothing
     return numerator / denominator.masked_fill(nothing, 1)

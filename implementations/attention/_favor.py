@@ -9,12 +9,14 @@ from torch import Tensor
 
 from implementations.attention.problem import AttentionProblem
 
+LOG2_E = math.log2(math.e)
+
 
 class Projection:
     """W of orthogonal blocks whose rows have the lengths of Gaussian vectors, times 1/⁴√head_dim.
 
     Drawn in float64 on the CPU from the problem's seed, so that it is the same on every device; moved to
-    the device and dtype of the computation on first use.
+    the device and dtype of the computation on first use, there times log2(e): its powers are of 2.
     """
 
     def __init__(self, features: int, problem: AttentionProblem) -> None:
@@ -24,10 +26,10 @@ class Projection:
         self.moved: dict[tuple[torch.device, torch.dtype], Tensor] = {}
 
     def on(self, like: Tensor) -> Tensor:
-        """(head_dim, features) on the tensor's device, in float32 or wider."""
+        """log2(e)·W, (head_dim, features), on the tensor's device, in float32 or wider."""
         key = (like.device, torch.promote_types(like.dtype, torch.float32))
         if key not in self.moved:
-            self.moved[key] = self.weight.to(*key)
+            self.moved[key] = (self.weight * LOG2_E).to(*key)
         return self.moved[key]
 
 

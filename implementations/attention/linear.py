@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,15 @@ from implementations.registry import implementation
 if TYPE_CHECKING:
     from torch import Tensor
 
+LOG2_E = math.log2(math.e)
+
 
 def elu_features(x: Tensor) -> Tensor:
-    """elu(x) + 1, written where(x > 0, x + 1, exp x): elu's −1 and the 1 would cancel to 0 below −17."""
-    return x.relu() + x.clamp(max=0).exp_()
+    """elu(x) + 1, written where(x > 0, x + 1, exp x): elu's −1 and the 1 would cancel to 0 below −17.
+
+    By exp2, which is the cheaper power.
+    """
+    return x.relu() + x.clamp(max=0).mul_(LOG2_E).exp2_()
 
 
 @implementation(

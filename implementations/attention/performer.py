@@ -33,14 +33,14 @@ def performer(problem: AttentionProblem) -> Callable[[AttentionInputs], Tensor]:
     projection is drawn from the problem's seed. A query's own ‖x‖²/2 cancels and is left out.
     """
     from implementations.attention._chunked import kernel_attention
-    from implementations.attention._favor import Projection
+    from implementations.attention._favor import LOG2_E, Projection
     from implementations.attention._kernel_sums import LogSums
 
     projection = Projection(FEATURES_PER_CHANNEL * problem.head_dim, problem)
 
     def attend(inputs: AttentionInputs) -> Tensor:
         weight = projection.on(inputs.q)
-        half = problem.scale / 2
+        half = problem.scale / 2 * LOG2_E
 
         def log_queries(q: Tensor) -> Tensor:
             return q @ weight
