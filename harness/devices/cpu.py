@@ -29,8 +29,12 @@ NEW_PAGES, WARM_UP_CALLS, WARM_UP_SECONDS = 8, 12, 0.5
 #: Filling the caches again after other calls takes some 0.2 ms, 5 to 25 % of a sample of small calls that
 #: lasts 2 ms: a sample of shorter calls than this is preceded by a call that is not timed.
 REFILLED_SECONDS = 20e-3
-#: The state of the caches otherwise.
+#: The state of the caches: of short calls, otherwise, and after `CpuTimer.evict`.
+HOT = "hot"
 LONG_CALLS = "hot from warm-up; other implementations ran in between"
+EVICTED = "full of other data"
+#: More than the caches that belong to one core hold; reading them takes a third of a millisecond.
+EVICTING_FLOATS = 1 << 20
 CONTENDED = 1.1
 #: A page fault with zeroing costs about half a microsecond; flagged when that is 5 % of the time.
 FAULT_SECONDS, FAULT_SHARE = 5e-7, 0.05
@@ -72,7 +76,7 @@ class Cpu:
         first = run_block(call, 1)
         _warm_up(call)
         calls, seconds = _calls_per_sample(call)
-        return CpuTimer(call, calls, first.wall, self, hot=seconds < REFILLED_SECONDS)
+        return CpuTimer(call, calls, first.wall, self, HOT if seconds < REFILLED_SECONDS else LONG_CALLS)
 
     def summarise(self, quantity: str, samples: tuple[float, ...]) -> Measurement:
         """The judged quantity by its 0.2 quantile, the other by its median, with a 95 % interval."""
@@ -168,17 +172,29 @@ def _calls_per_sample(call: Call) -> tuple[int, float]:
 
 
 class CpuTimer:
-    """Times blocks of calls by both clocks; hot: each sample after a call that is not timed."""
+    """Times blocks of calls by both clocks.
 
-    def __init__(self, call: Call, calls: int, first: float, device: Cpu, hot: bool = False) -> None:
-        self.call, self.calls, self.first, self.hot = call, calls, first, hot
+    calls  in each block     cache  state in which a block finds the caches: HOT, after a call that is not
+    timed, or LONG_CALLS, or EVICTED
+    """
+
+    def __init__(self, call: Call, calls: int, first: float, device: Cpu, cache: str = LONG_CALLS) -> None:
+        self.call, self.calls, self.first, self.cache = call, calls, first, cache
         self.threads, self.judged = device.threads, device.judged
         self.blocks: list[Block] = []
+        self._before: Call | None = call if cache == HOT else None
+
+    def evict(self) -> None:
+        """Fill the caches with other data before each block from now on.
+
+        Every block then begins alike, whoever ran before it, for less than another call of some milliseconds.
+        """
+        self.cache, self._before = EVICTED, torch.zeros(EVICTING_FLOATS).sum
 
     def sample(self) -> Mapping[str, float]:
-        """One block of calls; of short ones, after a call that is not timed."""
-        if self.hot:
-            self.call()
+        """One block of calls, after what the state of the caches asks for."""
+        if self._before:
+            self._before()
         block = run_block(self.call, self.calls)
         self.blocks.append(block)
         return {"cpu_time": block.cpu, "wall_time": block.wall}
@@ -197,7 +213,7 @@ class CpuTimer:
             "timer": "CLOCK_PROCESS_CPUTIME_ID and the monotonic clock",
             "judged": self.judged,
             "threads": self.threads,
-            "cache": "hot" if self.hot else LONG_CALLS,
+            "cache": self.cache,
             "calls_per_sample": self.calls,
             "first_warm_up_call_seconds": self.first,
         }

@@ -26,7 +26,8 @@ SMALLEST, LARGEST = 64, 1 << 20
 class Held:
     """A case kept warm.
 
-    fresh  bytes of new memory that its first call elsewhere takes, which is faulted in before it
+    fresh  bytes that a move must fault in, lest the next sample does; 0 where a call that is not timed
+           comes before each sample, as with short ones
     """
 
     trial: Trial
@@ -72,19 +73,17 @@ class HoldingWorker(Worker):
         """Warm the case up and keep its timer."""
         with trial.stage("warm-up"):
             timer = self.device.timer(trial.call)
+            fresh = 0
+            if isinstance(timer, CpuTimer) and timer.calls == 1:
+                timer.evict()
+                fresh = int(self.device.peak_memory(trial.call)["peak_memory"].value)
             timer.sample()
             threads = {
                 "threads_in_use": torch.get_num_threads(),
                 "usable_threads": len(os.sched_getaffinity(0)),
             }
             trial.record(timing={**timer.describe(), **threads})
-            self.held[trial.case.key] = Held(trial, timer, self._fresh(trial, timer))
-
-    def _fresh(self, trial: Trial, timer: Timer) -> int:
-        """Bytes that a moved case faults in anew, where no call that is not timed comes before the sample."""
-        if not isinstance(timer, CpuTimer) or timer.hot:
-            return 0
-        return int(self.device.peak_memory(trial.call)["peak_memory"].value)
+            self.held[trial.case.key] = Held(trial, timer, fresh)
 
     def sample(self, request: protocol.SampleRequest) -> None:
         """Sample a held case; what it raises ends this process, as a crash would."""

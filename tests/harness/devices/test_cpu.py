@@ -116,19 +116,32 @@ def test_flags(block: Block, flags: list[str]) -> None:
     assert list(timer.flags()) == flags
 
 
-@pytest.mark.parametrize(("hot", "calls"), [(True, 4), (False, 3)])
-def test_a_sample_of_short_calls_begins_with_filled_caches(hot: bool, calls: int) -> None:
+@pytest.mark.parametrize(("cache", "calls"), [(cpu.HOT, 4), (cpu.LONG_CALLS, 3)])
+def test_a_sample_of_short_calls_begins_with_filled_caches(cache: str, calls: int) -> None:
     """Other implementations ran in between: the first call of a sample pays for their caches."""
     made = []
-    timer = CpuTimer(lambda: made.append(0), 3, 0.0, Cpu(), hot=hot)
+    timer = CpuTimer(lambda: made.append(0), 3, 0.0, Cpu(), cache)
     timer.sample()
     assert len(made) == calls
-    assert timer.describe()["cache"] == ("hot" if hot else cpu.LONG_CALLS)
+    assert timer.describe()["cache"] == cache
+    timer.evict()
+    timer.sample()
+    assert len(made) == calls + 3
+    assert timer.describe()["cache"] == cpu.EVICTED
+
+
+def test_evicted_caches_make_what_fits_them_slower() -> None:
+    """A sum of what one core's caches hold, right after one of more than they hold; the best of many."""
+    numbers = torch.zeros(1 << 15)
+    timer = CpuTimer(numbers.sum, 1, 0.0, Cpu(), cpu.HOT)
+    warm = min(timer.sample()["cpu_time"] for _ in range(200))
+    timer.evict()
+    assert min(timer.sample()["cpu_time"] for _ in range(200)) > 1.1 * warm
 
 
 def test_long_calls_are_not_called_once_more() -> None:
-    assert Cpu().timer(work).hot
-    assert not Cpu().timer(lambda: sum(range(5_000_000))).hot
+    assert Cpu().timer(work).cache == cpu.HOT
+    assert Cpu().timer(lambda: sum(range(5_000_000))).cache == cpu.LONG_CALLS
 
 
 def test_the_judged_time_is_the_fifth_and_the_other_the_median() -> None:
